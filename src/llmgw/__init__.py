@@ -1,0 +1,1 @@
+"""llmgw: one address for the language models on a group of machines."""

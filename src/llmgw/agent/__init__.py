@@ -1,0 +1,1 @@
+"""One per node: discovery, engines, weights, reports."""

@@ -1,0 +1,1 @@
+"""The llmgw command: loads one process, lazily."""

@@ -1,0 +1,1 @@
+"""One struct per process, one TOML file; environment for secrets only."""

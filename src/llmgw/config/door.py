@@ -1,0 +1,19 @@
+"""Configuration of the node door."""
+
+from llmgw.config.tls import refuse_open_address
+from llmgw.schema.value import Value
+
+
+class DoorConfig(Value, frozen=True, kw_only=True):
+    """`llmgw door --config FILE`. The agent writes this file and starts the door."""
+
+    data_dir: str
+    """Folder with `door.sock`, over which the agent hands in shards and readings."""
+    listen: str = "127.0.0.1:8802"
+    tls: str = ""
+    """`off` allows an address beyond loopback without TLS."""
+    log_level: str = "info"
+    log_format: str = "auto"
+
+    def __post_init__(self) -> None:
+        refuse_open_address(self.listen, self.tls, field="listen")

@@ -1,0 +1,39 @@
+"""Configuration of the gateway."""
+
+from llmgw.config.tls import refuse_open_address
+from llmgw.schema.value import Value
+
+
+class GatewayConfig(Value, frozen=True, kw_only=True):
+    """`llmgw gateway --config FILE`."""
+
+    data_dir: str
+    """Folder for the last routing view; made with mode 0700."""
+    control_socket: str
+    """Unix socket of a control plane on this machine (`gateway_socket` of the server)."""
+    name: str = "gateway-1"
+    listen: str = "127.0.0.1:8000"
+    workers: int = 2
+    tls: str = ""
+    """`off` allows an address beyond loopback without TLS."""
+    max_body_bytes: int = 32 * 1024 * 1024
+    max_header_bytes: int = 64 * 1024
+    header_timeout_s: float = 20.0
+    """Seconds a client has for its request line and headers."""
+    body_timeout_s: float = 120.0
+    keep_alive_s: float = 75.0
+    max_connections: int = 4096
+    """Open client connections per worker."""
+    queue_per_model: int = 128
+    """Requests that may wait for a free slot of one model, per worker; beyond it 429."""
+    queue_timeout_s: float = 60.0
+    first_byte_timeout_s: float = 600.0
+    idle_timeout_s: float = 120.0
+    """Seconds between two chunks of an answer."""
+    drain_s: float = 30.0
+    """Seconds open answers may still run when the gateway is stopped."""
+    log_level: str = "info"
+    log_format: str = "auto"
+
+    def __post_init__(self) -> None:
+        refuse_open_address(self.listen, self.tls, field="listen")

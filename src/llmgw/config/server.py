@@ -1,0 +1,44 @@
+"""Configuration of the control plane."""
+
+from llmgw.config.tls import refuse_open_address
+from llmgw.schema.value import Value
+
+
+class ServerConfig(Value, frozen=True, kw_only=True):
+    """`llmgw server --config FILE`."""
+
+    data_dir: str
+    """Folder for the store, sockets and secrets; made with mode 0700."""
+    name: str = "control-1"
+    """Name of this control plane, shown by `ctl status`."""
+    api_listen: str = "127.0.0.1:8800"
+    """Address of API and console."""
+    agent_listen: str = "127.0.0.1:8801"
+    """Address agents connect to."""
+    gateway_url: str | None = None
+    """Base URL of `/v1` as shown to people, such as `http://llm.example.org:8000/v1`."""
+    gateway_socket: str | None = None
+    """Unix socket for gateways on this machine; default `data_dir/hub.sock`."""
+    store_url: str | None = None
+    """SQLAlchemy URL; default SQLite in `data_dir/llmgw.db`."""
+    agent_token_file: str | None = None
+    """File with the token agents present; default `data_dir/agent-token`, made when absent."""
+    credentials_file: str | None = None
+    """First API key and admin token: taken from it when it exists, else made and written there (mode 0600).
+    Default `data_dir/credentials.json`."""
+    tls: str = ""
+    """`off` allows addresses beyond loopback without TLS."""
+    backoff_base_s: float = 2.0
+    """Seconds before the second start after a failed one; doubles with each failure."""
+    backoff_max_s: float = 60.0
+    park_after: int = 5
+    """Consecutive failed starts after which a model is parked."""
+    unreachable_after_s: float = 15.0
+    lost_after_s: float = 300.0
+    log_level: str = "info"
+    log_format: str = "auto"
+    """`json`, `console`, or `auto`: console on a terminal."""
+
+    def __post_init__(self) -> None:
+        refuse_open_address(self.api_listen, self.tls, field="api_listen")
+        refuse_open_address(self.agent_listen, self.tls, field="agent_listen")

@@ -1,0 +1,39 @@
+"""Which addresses may be served without TLS."""
+
+import ipaddress
+
+from llmgw.schema.errors import InvalidInput
+
+
+def split_address(address: str, *, field: str) -> tuple[str, int]:
+    """Split `host:port`. Raises `InvalidInput` naming `field`."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise InvalidInput(
+            f"{field} = {address!r} is not an address",
+            hint="write host:port, such as 127.0.0.1:8000",
+            field=field,
+        )
+    return host.strip("[]"), int(port)
+
+
+def refuse_open_address(address: str, tls: str, *, field: str) -> None:
+    """Refuse an address beyond loopback unless `tls = "off"` is written out."""
+    host, _ = split_address(address, field=field)
+    if is_loopback(host) or tls == "off":
+        return
+    raise InvalidInput(
+        f"{field} = {address!r} is reachable from other machines without TLS",
+        hint='bind 127.0.0.1, or write tls = "off" if the network is yours alone',
+        field=field,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """True for 127.0.0.0/8, ::1 and `localhost`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

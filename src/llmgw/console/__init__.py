@@ -1,0 +1,1 @@
+"""Server-rendered pages over the control plane's services; works without internet."""

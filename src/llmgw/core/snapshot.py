@@ -1,0 +1,36 @@
+"""The snapshot: all that a plan may look at, as one immutable value."""
+
+from datetime import datetime
+
+from llmgw.schema.model import Model, ModelStatus
+from llmgw.schema.node import Node, NodeState
+from llmgw.schema.plan import Claim
+from llmgw.schema.replica import Replica
+from llmgw.schema.report import ShardReport
+from llmgw.schema.value import Value
+
+
+class NodeSnapshot(Value, frozen=True, kw_only=True):
+    """A node with its shown state and what its agent reported since this leader leads."""
+
+    node: Node
+    state: NodeState
+    reports: tuple[ShardReport, ...] | None = None
+    """`None`: not heard yet; nothing may be concluded from the absence of a shard."""
+
+
+class ModelSnapshot(Value, frozen=True, kw_only=True):
+    """A model with what became of it and what one shard of it needs."""
+
+    model: Model
+    status: ModelStatus
+    claim: Claim
+
+
+class Snapshot(Value, frozen=True, kw_only=True):
+    """Observed and desired state at one moment. `now` is wall time, read once."""
+
+    now: datetime
+    nodes: tuple[NodeSnapshot, ...] = ()
+    models: tuple[ModelSnapshot, ...] = ()
+    replicas: tuple[Replica, ...] = ()

@@ -1,0 +1,1 @@
+"""One per node: lets gateways of other machines reach the node's engines."""

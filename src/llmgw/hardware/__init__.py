@@ -1,0 +1,1 @@
+"""What a machine has: processors, memory, mounts, processes. Parsers are pure functions over text."""

@@ -1,0 +1,91 @@
+"""Nodes: machines with an agent."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from llmgw.schema.device import Device
+from llmgw.schema.engine import EngineInstall
+from llmgw.schema.fabric import Fabric
+from llmgw.schema.value import Value
+from llmgw.schema.weights import Storage, WatchedPath, Weights
+
+
+class Intent(StrEnum):
+    """What the operator wants of a node."""
+
+    NONE = "none"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+
+
+class Reachability(StrEnum):
+    """What we know of a node's agent."""
+
+    CONNECTED = "connected"
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+
+
+class NodeState(StrEnum):
+    """The shown state; only `ready` is schedulable."""
+
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    UNREACHABLE = "unreachable"
+    LOST = "lost"
+
+
+class Host(Value, frozen=True, kw_only=True):
+    """Operating system and processor of a node."""
+
+    os: str
+    kernel: str
+    machine: str
+    cpu_model: str | None = None
+    cores_physical: int | None = None
+    cores_logical: int | None = None
+    cores_usable: float | None = None
+    """Cores the agent may really use: affinity and cgroup limits applied."""
+    cpu_flags: tuple[str, ...] = ()
+    """Only those that decide whether an engine runs (avx2, avx512f, …)."""
+
+
+class NodeFacts(Value, frozen=True, kw_only=True):
+    """What an agent says of its node at registration. `None` is "not asked to look", `()` is "looked and has none"."""
+
+    hostname: str
+    address: str
+    """Management address, as other machines reach it."""
+    place: str
+    """Boot id and network namespace: who shares it reaches the engines' loopback directly."""
+    agent_version: str
+    host: Host
+    labels: dict[str, str] = {}
+    memory_bytes: int | None = None
+    """Memory the node may really use: the tightest cgroup limit applied."""
+    devices: tuple[Device, ...] = ()
+    fabrics: tuple[Fabric, ...] = ()
+    weights: tuple[Weights, ...] | None = None
+    watched: tuple[WatchedPath, ...] = ()
+    storage: tuple[Storage, ...] | None = None
+    engines: tuple[EngineInstall, ...] = ()
+    engines_probed: bool = False
+    door: str | None = None
+    """`host:port` of the node door; `None` until it runs."""
+
+
+class Node(Value, frozen=True, kw_only=True):
+    """A node as stored. The shown state is computed from intent and reachability, see `core.node_lifecycle`."""
+
+    id: str
+    facts: NodeFacts
+    intent: Intent = Intent.NONE
+    intent_reason: str | None = None
+    reachability: Reachability = Reachability.CONNECTED
+    reachability_since: datetime | None = None
+    registered_at: datetime
+    generation: int = 0
+    """Generation of the last desired set sent to the node."""
+    desired_digest: str | None = None
+    """Digest of that set's content, so that an equal set is not a new generation."""

@@ -1,0 +1,94 @@
+"""The whole fleet in one answer, by spec section 10. Lists and fields with nothing to say are left out."""
+
+import msgspec
+
+from llmgw.schema.value import Value
+
+
+class NodeCounts(Value, frozen=True, kw_only=True):
+    """Nodes by shown state; lost counts as unreachable."""
+
+    total: int
+    ready: int
+    cordoned: int
+    draining: int
+    unreachable: int
+
+
+class ClassCounts(Value, frozen=True, kw_only=True):
+    """Devices of one class; free = total - used - unhealthy."""
+
+    device_class: str = msgspec.field(name="class")
+    total: int
+    used: int
+    unhealthy: int
+
+
+class FabricCounts(Value, frozen=True, kw_only=True):
+    """One fabric: nodes of every state, those with weights, distinct weights, largest free block in devices."""
+
+    fabric: str
+    nodes: int
+    nodes_with_weights: int
+    models_present: int
+    largest_free_block: int
+
+
+class ReplicaCounts(Value, frozen=True, kw_only=True):
+    """Replicas by state; any other state counts as starting."""
+
+    ready: int
+    starting: int
+    draining: int
+    failed: int
+
+
+class ModelCounts(Value, frozen=True, kw_only=True):
+    """Satisfied: ready replicas reach the desired number now, and the model is not parked."""
+
+    total: int
+    satisfied: int
+    short: int
+
+
+class ParkedModel(Value, frozen=True, kw_only=True):
+    """A model that is no longer tried."""
+
+    model: str
+    failures: int
+    reason: str
+
+
+class IdleReplica(Value, frozen=True, kw_only=True):
+    """A replica that is ready and was not asked for at least ten minutes."""
+
+    id: str
+    model: str
+    idle_seconds: int
+    gpus: int
+
+
+class ControlPlaneMember(Value, frozen=True, kw_only=True):
+    """One control plane; `state` is `leading`, `standing by` or `not answering`."""
+
+    name: str
+    address: str
+    state: str
+    this: bool
+
+
+class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """`GET /api/v1/summary`."""
+
+    version: str
+    leader: str | None = None
+    """Name of the control plane that leads; absent when none is known to."""
+    epoch: int | None = None
+    nodes: NodeCounts
+    gpus: tuple[ClassCounts, ...] = ()
+    fabrics: tuple[FabricCounts, ...] = ()
+    replicas: ReplicaCounts
+    models: ModelCounts
+    unplaceable: tuple[str, ...] = ()
+    parked: tuple[ParkedModel, ...] = ()
+    idle_replicas: tuple[IdleReplica, ...] = ()

@@ -1,0 +1,1 @@
+"""Logs, metrics (every metric in one table), health warnings."""

@@ -1,0 +1,116 @@
+"""Every metric in one table, from which its documentation is generated."""
+
+from enum import StrEnum
+
+from llmgw.schema.value import Value
+
+
+class Kind(StrEnum):
+    """Prometheus types."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Metric(Value, frozen=True, kw_only=True):
+    """One metric. Counters are named without `_total`, which the exposition adds."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+TABLE: tuple[Metric, ...] = (
+    # Gateway: collected in its workers, exported by the control plane.
+    Metric(
+        name="llmgw_gateway_requests",
+        kind=Kind.COUNTER,
+        labels=("gateway", "model", "route", "status"),
+        help="Requests answered, by status code; 499 is a client that left.",
+    ),
+    Metric(
+        name="llmgw_gateway_in_flight",
+        kind=Kind.GAUGE,
+        labels=("gateway", "model"),
+        help="Requests at an engine now.",
+    ),
+    Metric(
+        name="llmgw_gateway_queue_depth",
+        kind=Kind.GAUGE,
+        labels=("gateway", "model"),
+        help="Requests waiting for a free slot now.",
+    ),
+    Metric(
+        name="llmgw_gateway_retries",
+        kind=Kind.COUNTER,
+        labels=("gateway", "model"),
+        help="Requests tried again on another replica before the first byte.",
+    ),
+    Metric(
+        name="llmgw_gateway_tokens",
+        kind=Kind.COUNTER,
+        labels=("gateway", "model", "direction"),
+        help="Tokens as engines counted them; direction is prompt, cached or completion.",
+    ),
+    Metric(
+        name="llmgw_gateway_time_to_first_token_seconds",
+        kind=Kind.HISTOGRAM,
+        labels=("gateway", "model"),
+        buckets=_SECONDS,
+        help="From the end of the request to the first token of its answer.",
+    ),
+    # Control plane.
+    Metric(name="llmgw_lease_epoch", kind=Kind.GAUGE, help="Epoch this control plane last held or saw."),
+    Metric(name="llmgw_lease_leader", kind=Kind.GAUGE, help="1 while this control plane leads, else 0."),
+    Metric(
+        name="llmgw_lease_renew_age_seconds",
+        kind=Kind.GAUGE,
+        help="Seconds since the lease was last renewed; absent on a standby.",
+    ),
+    Metric(
+        name="llmgw_loop_lag_seconds",
+        kind=Kind.HISTOGRAM,
+        buckets=_SECONDS,
+        help="How late the control plane's serving loop woke up.",
+    ),
+    Metric(
+        name="llmgw_store_call_seconds",
+        kind=Kind.HISTOGRAM,
+        labels=("call",),
+        buckets=_SECONDS,
+        help="Duration of store calls, failed ones included.",
+    ),
+    Metric(
+        name="llmgw_store_errors",
+        kind=Kind.COUNTER,
+        labels=("call", "code"),
+        help="Store calls that failed, by error code.",
+    ),
+    Metric(name="llmgw_nodes", kind=Kind.GAUGE, labels=("state",), help="Nodes by shown state."),
+    Metric(name="llmgw_node_cpus", kind=Kind.GAUGE, labels=("node",), help="Cores the node may use."),
+    Metric(name="llmgw_node_memory_bytes", kind=Kind.GAUGE, labels=("node",), help="Total memory of the node."),
+    Metric(name="llmgw_replicas", kind=Kind.GAUGE, labels=("model", "state"), help="Replicas by state."),
+    Metric(
+        name="llmgw_replica_restarts",
+        kind=Kind.COUNTER,
+        labels=("model",),
+        help="Restarts of replicas since this control plane leads.",
+    ),
+    Metric(
+        name="llmgw_models",
+        kind=Kind.GAUGE,
+        labels=("state",),
+        help="Models that are satisfied, short, parked or unplaceable; the last two are also short.",
+    ),
+    Metric(name="llmgw_agents_connected", kind=Kind.GAUGE, help="Agents connected to this control plane."),
+    Metric(
+        name="llmgw_gateways_connected",
+        kind=Kind.GAUGE,
+        help="Gateway masters connected to this control plane.",
+    ),
+)

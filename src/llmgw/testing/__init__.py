@@ -1,0 +1,1 @@
+"""Fakes, factories and tiny real models. Shipped: they also serve demos and simulations."""

@@ -1,0 +1,1 @@
+"""Everything on one machine: the supervisor behind llmgw up and llmgw down."""

@@ -1,0 +1,1 @@
+"""Model files: readers of headers, sources."""

@@ -47,6 +47,15 @@ class OrderRefused(Value, frozen=True, kw_only=True, tag="order_refused"):
     highest_holder: str | None
 
 
+class LogReply(Value, frozen=True, kw_only=True, tag="log_reply"):
+    """The answer to a `LogRequest`."""
+
+    id: int
+    text: str | None = None
+    attempt: int | None = None
+    error: str | None = None
+
+
 # Server to agent ----------------------------------------------------------------------------------
 
 
@@ -72,8 +81,17 @@ class Order(Value, frozen=True, kw_only=True, tag="order"):
     state: DesiredState
 
 
-AgentMessage = Hello | Heartbeat | Ping | OrderRefused
-ServerMessage = Welcome | Refused | Order | Ping
+class LogRequest(Value, frozen=True, kw_only=True, tag="log_request"):
+    """Asks for the end of a shard's log: of `attempt`, or of the newest start."""
+
+    id: int
+    shard: str
+    attempt: int | None = None
+    tail_bytes: int = 64 * 1024
+
+
+AgentMessage = Hello | Heartbeat | Ping | OrderRefused | LogReply
+ServerMessage = Welcome | Refused | Order | Ping | LogRequest
 
 # Gateway master to control plane ------------------------------------------------------------------
 

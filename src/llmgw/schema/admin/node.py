@@ -1,0 +1,50 @@
+"""Nodes as operators see them."""
+
+from datetime import datetime
+
+from llmgw.schema.node import Intent, NodeFacts, NodeState, Reachability
+from llmgw.schema.report import Load
+from llmgw.schema.value import Value
+
+
+class HeldRow(Value, frozen=True, kw_only=True):
+    """What replicas hold on a node."""
+
+    cores: float
+    memory_bytes: int
+    devices: tuple[str, ...] = ()
+
+
+class FreeRow(Value, frozen=True, kw_only=True):
+    """What may still be placed on a node; `None` where the node's total is unknown."""
+
+    cores: float | None = None
+    memory_bytes: int | None = None
+    devices: tuple[str, ...] = ()
+
+
+class NodeRow(Value, frozen=True, kw_only=True):
+    """A node with its shown state."""
+
+    id: str
+    state: NodeState
+    intent: Intent
+    intent_reason: str | None = None
+    reachability: Reachability
+    reachability_since: datetime | None = None
+    registered_at: datetime
+    connected: bool
+    """Its agent's stream to the leader is open now."""
+    load: Load | None = None
+    """The last measurement with its age now; absent when older than a minute."""
+    held: HeldRow
+    free: FreeRow
+    replicas: tuple[str, ...] = ()
+    """Ids of replicas with a shard here."""
+    facts: NodeFacts
+
+
+class NodeList(Value, frozen=True, kw_only=True):
+    """`GET /api/v1/nodes`."""
+
+    nodes: tuple[NodeRow, ...]

@@ -1,0 +1,60 @@
+"""Demand: what gateways said last, by gateway. Absolute values that expire, so that a dead gateway's vanish."""
+
+from llmgw.ports import Clock
+from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand
+from llmgw.schema.value import Value
+
+DEMAND_EXPIRES_S = 3.0
+"""Three missed reports: gateways report each second (contracts, the gateway's link)."""
+
+
+class GatewayLive(Value, frozen=True, kw_only=True):
+    """One gateway master connected to this control plane."""
+
+    name: str
+    version: str
+    pid: int
+    connected_at: float
+    """Monotonic seconds."""
+
+
+class DemandBoard:
+    """The connected gateways and their last reports."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._gateways: dict[str, GatewayLive] = {}
+        self._reports: dict[str, tuple[float, DemandReport]] = {}
+
+    def connect(self, gateway: GatewayLive) -> None:
+        """Take on a gateway; replaces an older stream of the same name."""
+        self._gateways[gateway.name] = gateway
+
+    def disconnect(self, gateway: GatewayLive) -> None:
+        """Forget a gateway's stream, unless a newer one took its place."""
+        if self._gateways.get(gateway.name) is gateway:
+            del self._gateways[gateway.name]
+
+    def report(self, report: DemandReport) -> None:
+        """Take in a report; it replaces the gateway's last one."""
+        self._reports[report.gateway] = (self._clock.monotonic(), report)
+
+    def gateways(self) -> tuple[GatewayLive, ...]:
+        """Give the connected gateways by name."""
+        return tuple(self._gateways[name] for name in sorted(self._gateways))
+
+    def by_model(self) -> dict[str, list[tuple[str, ModelDemand]]]:
+        """Give the demand that has not expired: per model, (gateway, demand)."""
+        demand: dict[str, list[tuple[str, ModelDemand]]] = {}
+        for gateway, report in sorted(self._fresh().items()):
+            for model, one in report.models.items():
+                demand.setdefault(model, []).append((gateway, one))
+        return demand
+
+    def samples(self) -> tuple[MetricSample, ...]:
+        """Give the metric samples that have not expired, of all gateways; each names its gateway in its labels."""
+        return tuple(sample for _, report in sorted(self._fresh().items()) for sample in report.metrics)
+
+    def _fresh(self) -> dict[str, DemandReport]:
+        oldest = self._clock.monotonic() - DEMAND_EXPIRES_S
+        return {name: report for name, (at, report) in self._reports.items() if at >= oldest}

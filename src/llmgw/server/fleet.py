@@ -1,0 +1,235 @@
+"""The fleet as this control plane knows it: stored rows and keys in memory, and the one way to change them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from llmgw.core.snapshot import Snapshot
+from llmgw.ports import Clock, FleetRows, PutAdminToken, PutApiKey, PutSetting, Store, Write
+from llmgw.schema.demand import MetricSample, ModelDemand
+from llmgw.schema.errors import NoLeader, StoreUnavailable
+from llmgw.schema.key import AdminToken, ApiKey
+from llmgw.schema.lease import Fence
+from llmgw.schema.link import LogReply
+from llmgw.server.changes import Changes
+from llmgw.server.demand import DemandBoard, GatewayLive
+from llmgw.server.fold import fold, ordered
+from llmgw.server.lease import LeaseStatus
+from llmgw.server.live import Live, LiveNodes
+from llmgw.server.observe import Observer
+
+HASH_KEY_SETTING = "hash_key"
+"""Setting with the cluster's key for keyed hashes, hex."""
+
+Decide = Callable[[FleetRows], Sequence[Write]]
+
+
+class Lease(Protocol):
+    """The right to lead, as the lease's thread knows it. Every answer is a clock comparison at the moment of asking."""
+
+    def is_leader(self) -> bool:
+        """True while this process may lead."""
+
+    def fence(self) -> Fence | None:
+        """Give what every write must carry; `None` unless this process leads now."""
+
+    def status(self) -> LeaseStatus:
+        """Say who leads, with which epoch, and how old the last renewal is."""
+
+
+class LogSource(Protocol):
+    """Reads logs of engines over the agents' streams."""
+
+    async def read_log(self, shard: str, *, node: str, attempt: int | None, tail_bytes: int) -> LogReply:
+        """Ask the node's agent. Raises `NotFound` when it is not connected or does not answer in time."""
+
+
+class Fleet:
+    """The working copy of the fleet.
+
+    The leader's copy is exact: every change goes through `write` or `change`. A standby's copy is read from the store
+    about once a second, and `write` raises `NoLeader` there. Reading is always at once and never waits.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: Clock,
+        lease: Lease,
+        observer: Observer,
+        live: LiveNodes,
+        demand: DemandBoard,
+        logs: LogSource,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._lease = lease
+        self._observer = observer
+        self._live = live
+        self._demand = demand
+        self._logs = logs
+        self._rows = FleetRows()
+        self._api_keys: dict[str, ApiKey] = {}
+        self._admin_tokens: dict[str, AdminToken] = {}
+        self._settings: dict[str, str] = {}
+        self._writing = asyncio.Lock()
+        self._changing: set[asyncio.Future[None]] = set()
+        self._doubt = True
+        self._loaded = False
+        self.changes = Changes()
+        """Told when rows, keys or settings changed, after they did."""
+        self.wakes = Changes()
+        """Told when the reconciler should look at once."""
+
+    # What is known -------------------------------------------------------------------------------
+
+    @property
+    def loaded(self) -> bool:
+        """False until the rows were read once: nothing may be concluded from what is missing before."""
+        return self._loaded
+
+    @property
+    def rows(self) -> FleetRows:
+        """All fleet tables, in order of their names."""
+        return self._rows
+
+    @property
+    def api_keys(self) -> tuple[ApiKey, ...]:
+        """All client keys, revoked ones included, by id."""
+        return tuple(self._api_keys[key_id] for key_id in sorted(self._api_keys))
+
+    @property
+    def admin_tokens(self) -> tuple[AdminToken, ...]:
+        """All operators' tokens, revoked ones included, by id."""
+        return tuple(self._admin_tokens[token_id] for token_id in sorted(self._admin_tokens))
+
+    @property
+    def hash_key(self) -> bytes:
+        """Give the cluster's key for keyed hashes; empty until a leader has made it: then no secret is right."""
+        return bytes.fromhex(self._settings.get(HASH_KEY_SETTING, ""))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The cluster's settings."""
+        return dict(self._settings)
+
+    @property
+    def gateways(self) -> tuple[GatewayLive, ...]:
+        """Gateway masters connected to this control plane."""
+        return self._demand.gateways()
+
+    def snapshot(self) -> Snapshot:
+        """Give the whole fleet now: what plans, summaries and pages are made of. Profiles are resolved in it."""
+        reports = {live.node: live.reports for live in self._live.all()}
+        return self._observer.snapshot(self._rows, reports=reports, now=self._clock.now())
+
+    def node_live(self, node: str) -> Live | None:
+        """Give what a node's agent says now; `None` when not heard since this control plane leads."""
+        return self._live.get(node)
+
+    def demand(self) -> dict[str, list[tuple[str, ModelDemand]]]:
+        """Give the demand that has not expired: per model, (gateway, demand)."""
+        return self._demand.by_model()
+
+    def metric_samples(self) -> tuple[MetricSample, ...]:
+        """Give all gateways' metric samples that have not expired."""
+        return self._demand.samples()
+
+    def is_leader(self) -> bool:
+        """True while this control plane leads and its rows are read: only then may anything be changed."""
+        return self._loaded and self._lease.is_leader()
+
+    def leader_status(self) -> LeaseStatus:
+        """Say who leads."""
+        return self._lease.status()
+
+    async def read_log(
+        self, shard: str, *, node: str, attempt: int | None = None, tail_bytes: int = 64 * 1024
+    ) -> LogReply:
+        """Read the end of a shard's log from its node. Raises `NotFound` when the agent does not answer."""
+        return await self._logs.read_log(shard, node=node, attempt=attempt, tail_bytes=tail_bytes)
+
+    # What can be done ----------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have the reconciler look at once."""
+        self.wakes.notify()
+
+    async def write(self, writes: Sequence[Write]) -> None:
+        """Carry out all writes in one fenced transaction, or none; then fold them into memory and wake everybody.
+
+        Raises `NoLeader` when this control plane does not lead, `Fenced` when another one does since, and
+        `StoreUnavailable` when the store did not answer: then it is unknown whether they took place.
+        """
+        await self.change(lambda _: writes)
+
+    async def change(self, decide: Decide) -> None:
+        """Write what `decide` makes of the rows as they are when nobody else writes.
+
+        `decide` may raise, which writes nothing; so a check and the write that relies on it cannot be torn apart.
+        Otherwise like `write`.
+        """
+        # A caller who goes away (a client that hangs up) must not leave memory behind a write that took place.
+        task = asyncio.ensure_future(self._change(decide))
+        self._changing.add(task)
+        task.add_done_callback(self._changing.discard)
+        await asyncio.shield(task)
+
+    async def load(self) -> None:
+        """Read everything from the store. Raises `StoreUnavailable`; what was known stays then."""
+        async with self._writing:
+            await self._load()
+
+    async def _change(self, decide: Decide) -> None:
+        async with self._writing:
+            self._fence()
+            if self._doubt:
+                await self._load()
+            writes = decide(self._rows)
+            if not writes:
+                return
+            try:
+                await self._store.leader(self._fence()).apply(writes)
+            except StoreUnavailable:
+                self._doubt = True
+                raise
+            self._fold(writes)
+        self.changes.notify()
+        self.wake()
+
+    async def _load(self) -> None:
+        settings = await self._store.load_settings()
+        tokens = await self._store.load_admin_tokens()
+        keys = await self._store.load_keys()
+        self._rows = ordered(await self._store.load_fleet())
+        self._settings = settings
+        self._admin_tokens = {token.id: token for token in tokens}
+        self._api_keys = {key.id: key for key in keys}
+        self._doubt = False
+        self._loaded = True
+        self.changes.notify()
+
+    def _fence(self) -> Fence:
+        fence = self._lease.fence()
+        if fence is None:
+            raise _no_leader(self._lease.status())
+        return fence
+
+    def _fold(self, writes: Sequence[Write]) -> None:
+        self._rows = fold(self._rows, writes)
+        for write in writes:
+            match write:
+                case PutApiKey(key=key):
+                    self._api_keys[key.id] = key
+                case PutAdminToken(token=token):
+                    self._admin_tokens[token.id] = token
+                case PutSetting(name=name, value=value):
+                    self._settings[name] = value
+                case _:
+                    pass
+
+
+def _no_leader(status: LeaseStatus) -> NoLeader:
+    leads = f"{status.leader_name} leads" if status.leader_name else "no control plane leads right now"
+    return NoLeader(f"this control plane does not lead: {leads}", hint="ask the control plane that leads")

@@ -1,0 +1,1 @@
+"""Strict parsing of both directions, on llhttp. No I/O here."""

@@ -4,11 +4,13 @@ import ipaddress
 
 from llmgw.schema.errors import InvalidInput
 
+_MAX_PORT = 65535
+
 
 def split_address(address: str, *, field: str) -> tuple[str, int]:
     """Split `host:port`. Raises `InvalidInput` naming `field`."""
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not port.isdigit() or int(port) > _MAX_PORT:
         raise InvalidInput(
             f"{field} = {address!r} is not an address",
             hint="write host:port, such as 127.0.0.1:8000",

@@ -1,0 +1,73 @@
+# Two commands matter: `make up` serves a model, `make test` proves that everything works.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := .cache/uv/bin/uv
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+
+.PHONY: help up down check test test-full fix bench docs pins clean
+
+help:
+	@echo 'make up        serve the demo model (UP_ARGS="--model PATH --name NAME …" for yours)'
+	@echo 'make down      stop everything'
+	@echo 'make check     lint, types, structure, unit tests: under a minute'
+	@echo 'make test      everything that proves a change: under 15 minutes'
+	@echo 'make test-full the long tests too: under an hour'
+	@echo 'make fix       format and mend what tools can mend'
+	@echo 'make docs      write the generated reference pages'
+	@echo 'make bench     measure the data plane'
+
+up: $(VENV)/.run
+	@$(BIN)/llmgw up $(UP_ARGS)
+
+down:
+	@test ! -x $(BIN)/llmgw || $(BIN)/llmgw down $(DOWN_ARGS)
+
+check: $(VENV)/.dev
+	@sh scripts/check.sh
+
+test: $(VENV)/.dev check
+	@sh scripts/test.sh
+
+test-full: $(VENV)/.dev check
+	@LLMGW_TEST_FULL=1 sh scripts/test.sh
+
+fix: $(VENV)/.dev
+	$(BIN)/ruff check --fix src tests scripts benchmarks
+	$(BIN)/ruff format src tests scripts benchmarks
+
+docs: $(VENV)/.dev
+	$(BIN)/python scripts/reference.py
+
+bench: $(VENV)/.run
+	$(BIN)/python benchmarks/relay_micro.py
+
+pins: $(UV)
+	sh scripts/pins.sh $(UV)
+
+clean:
+	rm -rf $(VENV) .cache
+
+# The environment. `.run` is what a stranger needs to serve a model, `.dev` adds the tools and libraries of the tests.
+# Debian's pip refuses to install into the system, and its venv may be missing: uv comes into a folder of its own.
+
+$(UV): requirements/uv.txt
+	@sh scripts/preflight.sh $(PYTHON)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --require-hashes \
+		--target .cache/uv --root-user-action ignore -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/bin/python: | $(UV)
+	@$(UV) venv --quiet --python $(PYTHON) $(VENV)
+
+$(VENV)/.run: requirements/cpu.txt requirements/demo.txt pyproject.toml | $(VENV)/bin/python
+	@echo 'installing into $(VENV)'
+	@$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements/cpu.txt
+	@$(UV) pip install --quiet --python $(VENV) --require-hashes --no-deps -r requirements/demo.txt
+	@sh scripts/install_self.sh $(UV) $(VENV)
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.run
+	@$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements/dev.txt
+	@touch $@

@@ -1,0 +1,90 @@
+"""`llmgw server|gateway|agent|door`: one process each, from a TOML file."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from llmgw.config.agent import AgentConfig
+from llmgw.config.door import DoorConfig
+from llmgw.config.gateway import GatewayConfig
+from llmgw.config.load import load
+from llmgw.config.server import ServerConfig
+from llmgw.schema.view import ENGINE_KINDS
+
+_CONFIG = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    envvar="LLMGW_CONFIG",
+    help="TOML file; `llmgw config example` prints one.",
+)
+
+
+def _required(config_file: Path | None, name: str) -> Path:
+    if config_file is None:
+        raise click.UsageError(f"--config FILE is needed; `llmgw config example {name}` prints one.")
+    return config_file
+
+
+@click.command()
+@_CONFIG
+def server(config_file: Path | None) -> None:
+    """Run a control plane: API, console, agent server, reconciler."""
+    config = load(ServerConfig, _required(config_file, "server"))
+    from llmgw.server.main import run
+
+    sys.exit(run(config))
+
+
+@click.command()
+@_CONFIG
+@click.option("--stop-engines", is_flag=True, help="Stop all engines and the door of this node, then end.")
+def agent(config_file: Path | None, *, stop_engines: bool) -> None:
+    """Run a node's agent: discovery, engines, reports. Engines outlive it."""
+    config = load(AgentConfig, _required(config_file, "agent"))
+    from llmgw.agent import main as agent_main
+
+    sys.exit(agent_main.stop_engines(config) if stop_engines else agent_main.run(config))
+
+
+@click.command()
+@_CONFIG
+def door(config_file: Path | None) -> None:
+    """Run a node's door: the way for gateways of other machines to this node's engines."""
+    config = load(DoorConfig, _required(config_file, "door"))
+    from llmgw.door.main import run
+
+    sys.exit(run(config))
+
+
+@click.command()
+@_CONFIG
+@click.option("--port", type=click.IntRange(0, 65535), help="Alone: port to listen on (127.0.0.1).")
+@click.option("--model", "models", multiple=True, help="Alone: name of a model; once per --engine.")
+@click.option("--engine", "engines", multiple=True, help="Alone: URLs of its engines, separated by commas.")
+@click.option("--engine-kind", type=click.Choice(ENGINE_KINDS), default="openai", show_default=True)
+@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Alone: worker processes.")
+def gateway(
+    *,
+    config_file: Path | None,
+    port: int | None,
+    models: tuple[str, ...],
+    engines: tuple[str, ...],
+    engine_kind: str,
+    workers: int,
+) -> None:
+    """Run a gateway: from a file as part of a fleet, or alone in front of engines that already run.
+
+    Alone, the key clients must send is read from LLMGW_GATEWAY_KEY; without it none is asked for.
+    """
+    from llmgw.gateway import main as gateway_main
+
+    if config_file is not None:
+        if models or engines:
+            raise click.UsageError("--config and --model/--engine exclude each other.")
+        sys.exit(gateway_main.run(load(GatewayConfig, config_file)))
+    if not models or len(models) != len(engines) or port is None:
+        raise click.UsageError("Give --config FILE, or --port P and as many --engine as --model.")
+    routes = {name: tuple(url.strip() for url in urls.split(",")) for name, urls in zip(models, engines, strict=True)}
+    sys.exit(gateway_main.run_alone(port=port, routes=routes, engine_kind=engine_kind, workers=workers))

@@ -4,7 +4,8 @@ import sys
 
 import click
 
-from llmgw.cli.lazy import LazyGroup
+from llmgw.ctl.exit_code import exit_code
+from llmgw.ctl.lazy import LazyGroup
 from llmgw.schema.errors import LlmgwError
 
 _COMMANDS = {
@@ -35,7 +36,7 @@ def main() -> None:
         cli.main(prog_name="llmgw")
     except LlmgwError as error:
         print_error(error)
-        sys.exit(1)
+        sys.exit(exit_code(error))
 
 
 def print_error(error: LlmgwError) -> None:

@@ -1,0 +1,78 @@
+"""`llmgw ctl`: the operator's command line."""
+
+import click
+
+from llmgw.ctl.lazy import LazyGroup
+from llmgw.ctl.session import Session
+
+_NODE = {
+    "list": ("llmgw.ctl.node_list:node_list", "All nodes."),
+    "show": ("llmgw.ctl.node_show:node_show", "One node."),
+}
+_MODEL = {
+    "serve": ("llmgw.ctl.model_serve:model_serve", "Serve a model."),
+    "list": ("llmgw.ctl.model_list:model_list", "All models."),
+    "show": ("llmgw.ctl.model_show:model_show", "One model, and why it is as it is."),
+    "scale": ("llmgw.ctl.model_scale:model_scale", "Set how many replicas a model has."),
+    "unpark": ("llmgw.ctl.model_unpark:model_unpark", "Try a parked model again."),
+    "remove": ("llmgw.ctl.model_remove:model_remove", "Stop serving a model."),
+}
+_REPLICA = {
+    "list": ("llmgw.ctl.replica_list:replica_list", "All replicas with their restarts."),
+    "logs": ("llmgw.ctl.replica_logs:replica_logs", "The end of a replica's engine log."),
+}
+_KEY = {
+    "create": ("llmgw.ctl.key_create:key_create", "Make an API key; its secret is shown once."),
+    "list": ("llmgw.ctl.key_list:key_list", "All API keys."),
+    "revoke": ("llmgw.ctl.key_revoke:key_revoke", "Revoke an API key."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_from={
+        "status": ("llmgw.ctl.status:status", "The whole fleet in one answer."),
+        "node": ("llmgw.ctl.main:node", "Nodes."),
+        "model": ("llmgw.ctl.main:model", "Models."),
+        "replica": ("llmgw.ctl.main:replica", "Replicas."),
+        "key": ("llmgw.ctl.main:key", "API keys of clients."),
+        "events": ("llmgw.ctl.events:events", "What happened lately."),
+    },
+)
+@click.option("--context", help="Context of the contexts file to use; default the current one.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("table", "json", "yaml")),
+    default="table",
+    show_default=True,
+    help="How to print answers.",
+)
+@click.pass_context
+def ctl(ctx: click.Context, *, context: str | None, output: str) -> None:
+    """Look at the fleet and change it.
+
+    The API is found by LLMGW_API and LLMGW_TOKEN, else by the contexts file (LLMGW_CTL_CONFIG, default
+    ~/.config/llmgw/ctl.toml), which `llmgw up` writes.
+    """
+    ctx.obj = Session(context=context, output=output)
+
+
+@click.group(cls=LazyGroup, commands_from=_NODE)
+def node() -> None:
+    """Nodes: machines with an agent."""
+
+
+@click.group(cls=LazyGroup, commands_from=_MODEL)
+def model() -> None:
+    """Models: what clients name in a request."""
+
+
+@click.group(cls=LazyGroup, commands_from=_REPLICA)
+def replica() -> None:
+    """Replicas: running copies of models."""
+
+
+@click.group(cls=LazyGroup, commands_from=_KEY)
+def key() -> None:
+    """API keys of clients."""

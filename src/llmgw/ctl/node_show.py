@@ -1,0 +1,59 @@
+"""`ctl node show NODE`."""
+
+import click
+
+from llmgw.ctl.output import age, fields, size, table
+from llmgw.ctl.session import Session, pass_session, segment
+from llmgw.schema.admin.node import NodeRow
+
+
+@click.command("show")
+@click.argument("node")
+@pass_session
+def node_show(session: Session, node: str) -> None:
+    """Show one node: hardware, engines, weights, what it holds."""
+    session.show(session.api.get(f"/api/v1/nodes/{segment(node)}"), NodeRow, _text)
+
+
+def _text(row: NodeRow) -> str:
+    facts, host = row.facts, row.facts.host
+    head = fields(
+        [
+            ("node", row.id),
+            ("state", f"{row.state}" + (f" ({row.intent_reason})" if row.intent_reason else "")),
+            ("agent", f"{facts.agent_version}, {'connected' if row.connected else 'not connected'}"),
+            ("joined", f"{age(row.registered_at)} ago"),
+            ("host", f"{facts.hostname} ({facts.address}), {host.os}, Linux {host.kernel}, {host.machine}"),
+            ("processor", host.cpu_model),
+            ("cores", f"{host.cores_usable or '?'} usable, {host.cores_physical or '?'} physical"),
+            ("memory", size(facts.memory_bytes)),
+            ("memory free", size(row.free.memory_bytes)),
+            ("door", facts.door),
+            ("labels", [f"{name}={value}" for name, value in facts.labels.items()] or None),
+            ("fabrics", [fabric.name for fabric in facts.fabrics] or None),
+            ("replicas", row.replicas or None),
+        ]
+    )
+    return "\n\n".join(part for part in (head, _engines(row), _storage(row), _weights(row)) if part)
+
+
+def _engines(row: NodeRow) -> str:
+    rows = [(engine.kind, engine.version, engine.variant, engine.state, engine.reason) for engine in row.facts.engines]
+    return table(("ENGINE", "VERSION", "VARIANT", "STATE", "REASON"), rows, empty="")
+
+
+def _storage(row: NodeRow) -> str:
+    kinds = {True: "shared", False: "local", None: None}
+    rows = [
+        (item.mount, item.fstype, kinds[item.shared], size(item.total_bytes), size(item.free_bytes), item.problem)
+        for item in row.facts.storage or ()
+    ]
+    return table(("STORAGE", "TYPE", "KIND", "TOTAL", "FREE", "PROBLEM"), rows, empty="")
+
+
+def _weights(row: NodeRow) -> str:
+    rows = [
+        (item.path, size(item.size_bytes), item.architecture, item.quantization, item.context_length, item.problem)
+        for item in row.facts.weights or ()
+    ]
+    return table(("WEIGHTS", "SIZE", "ARCHITECTURE", "QUANTIZATION", "CONTEXT", "PROBLEM"), rows, empty="")

@@ -1,0 +1,81 @@
+"""How answers look: tables for people, JSON and YAML for programs, short words for times and sizes."""
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from io import StringIO
+from typing import Any
+
+_PIPED_WIDTH = 10_000
+"""No line is wrapped when nobody looks at a terminal."""
+_GIB = 1024**3
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def dump(answer: Any, style: str) -> str:
+    """Give an answer as JSON or YAML."""
+    if style == "json":
+        return json.dumps(answer, indent=2, ensure_ascii=False) + "\n"
+    import yaml
+
+    text: str = yaml.safe_dump(answer, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> str:
+    """Give aligned columns without borders; `empty` is said when there are no rows. Unknown shows as `-`."""
+    if not rows:
+        return empty
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    terminal = sys.stdout.isatty()
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if terminal else "")
+    for column in columns:
+        grid.add_column(column)
+    for row in rows:
+        grid.add_row(*(Text(shown(cell)) for cell in row))
+    width = shutil.get_terminal_size().columns if terminal else _PIPED_WIDTH
+    console = Console(file=StringIO(), width=width, force_terminal=terminal, legacy_windows=False, highlight=False)
+    console.print(grid)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the file is the StringIO above
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def fields(pairs: Sequence[tuple[str, object]]) -> str:
+    """Give one `name  value` line each; pairs without a value are left out."""
+    known = [(name, value) for name, value in pairs if value is not None and value != ""]
+    width = max((len(name) for name, _ in known), default=0)
+    return "\n".join(f"{name:<{width}}  {shown(value)}" for name, value in known)
+
+
+def shown(cell: object) -> str:
+    """Give a cell as text; unknown is `-`, never 0."""
+    if cell is None or cell == "":
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:g}"
+    if isinstance(cell, list | tuple | set | frozenset):
+        return ", ".join(str(item) for item in cell) or "-"
+    return str(cell)
+
+
+def size(count: int | None) -> str | None:
+    """Bytes as GiB or MiB."""
+    if count is None:
+        return None
+    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count / 1024**2:.0f} MiB"
+
+
+def age(at: datetime | None) -> str | None:
+    """How long ago, in the largest unit that says something."""
+    if at is None:
+        return None
+    seconds = max(0, int((datetime.now(UTC) - at).total_seconds()))
+    for unit, name in _UNITS:
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return "now"

@@ -1,0 +1,78 @@
+"""One call of `ctl`: where the API is, and how answers are printed."""
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from llmgw.config.contexts import contexts_path, read_contexts
+from llmgw.ctl.output import dump
+from llmgw.link.api import Api
+from llmgw.schema.errors import InvalidInput
+
+T = TypeVar("T")
+
+
+class Session:
+    """Handed to every command by `pass_session`."""
+
+    def __init__(self, *, context: str | None, output: str) -> None:
+        self._context = context
+        self._output = output
+        self._api: Api | None = None
+
+    @property
+    def api(self) -> Api:
+        """The API, found at its first use."""
+        if self._api is None:
+            root, token = find_api(self._context)
+            self._api = Api(root, token)
+        return self._api
+
+    def show(self, answer: Any, kind: type[T], table: Callable[[T], str]) -> None:
+        """Print an answer: as it came with `-o json|yaml`, else by `table` over its type."""
+        if self._output != "table":
+            click.echo(dump(answer, self._output), nl=False)
+            return
+        click.echo(table(msgspec.convert(answer, kind)))
+
+    def say(self, text: str, answer: Any) -> None:
+        """Print a sentence, or the answer itself with `-o json|yaml`."""
+        click.echo(text if self._output == "table" else dump(answer, self._output).rstrip("\n"))
+
+
+def find_api(context: str | None) -> tuple[str, str | None]:
+    """Give root URL and token. Raises `InvalidInput` saying where it looked."""
+    address = os.environ.get("LLMGW_API")
+    if address and context is None:
+        return address, os.environ.get("LLMGW_TOKEN")
+    path = contexts_path()
+    contexts = read_contexts(path)
+    name = context or contexts.current
+    if name is None:
+        raise InvalidInput(
+            f"no control plane is known: LLMGW_API is not set and {path} names no context",
+            hint="start one with llmgw up, or set LLMGW_API and LLMGW_TOKEN",
+        )
+    if name not in contexts.contexts:
+        known = tuple(contexts.contexts)
+        raise InvalidInput(
+            f"no context {name!r} in {path}",
+            hint=f"known contexts: {', '.join(known) or 'none'}",
+            field="context",
+            allowed=known,
+        )
+    found = contexts.contexts[name]
+    return found.api, found.token
+
+
+pass_session = click.make_pass_decorator(Session)
+"""Hands the session to a command as its first argument."""
+
+
+def segment(name: str) -> str:
+    """Encode a name for a path: model names may hold slashes."""
+    return quote(name, safe="")

@@ -1,0 +1,86 @@
+"""`ctl status`: the whole fleet in one answer."""
+
+import click
+
+from llmgw.ctl.session import Session, pass_session
+from llmgw.schema.summary import Summary
+
+
+@click.command()
+@pass_session
+def status(session: Session) -> None:
+    """Say who leads, what runs, and what is wrong."""
+    session.show(session.api.get("/api/v1/summary"), Summary, text)
+
+
+def text(summary: Summary) -> str:
+    """Give the status as lines; problems come last, where the eye stays."""
+    lines = [
+        _leader(summary),
+        _nodes(summary),
+        *_devices(summary),
+        *_fabrics(summary),
+        _models(summary),
+        _replicas(summary),
+    ]
+    return "\n".join([*lines, *_problems(summary)])
+
+
+def _leader(summary: Summary) -> str:
+    if summary.leader is None:
+        return f"control plane  nobody leads: nothing can be changed (llmgw {summary.version})"
+    return f"control plane  {summary.leader} leads, epoch {summary.epoch} (llmgw {summary.version})"
+
+
+def _nodes(summary: Summary) -> str:
+    nodes = summary.nodes
+    others = [
+        f"{count} {word}"
+        for count, word in (
+            (nodes.cordoned, "cordoned"),
+            (nodes.draining, "draining"),
+            (nodes.unreachable, "unreachable"),
+        )
+        if count
+    ]
+    return f"nodes          {', '.join([f'{nodes.ready} of {nodes.total} ready', *others])}"
+
+
+def _devices(summary: Summary) -> list[str]:
+    return [
+        f"devices        {row.device_class}: {row.total - row.used - row.unhealthy} of {row.total} free"
+        + (f", {row.unhealthy} unhealthy" if row.unhealthy else "")
+        for row in summary.gpus
+    ]
+
+
+def _fabrics(summary: Summary) -> list[str]:
+    return [
+        f"fabric         {row.fabric}: {row.nodes} nodes, {row.nodes_with_weights} with weights, "
+        f"{row.models_present} models present, largest free block {row.largest_free_block}"
+        for row in summary.fabrics
+    ]
+
+
+def _models(summary: Summary) -> str:
+    models = summary.models
+    return f"models         {models.satisfied} of {models.total} satisfied" + (
+        f", {models.short} short" if models.short else ""
+    )
+
+
+def _replicas(summary: Summary) -> str:
+    replicas = summary.replicas
+    counts = ((replicas.starting, "starting"), (replicas.draining, "draining"), (replicas.failed, "failed"))
+    others = [f"{count} {word}" for count, word in counts if count]
+    return f"replicas       {', '.join([f'{replicas.ready} ready', *others])}"
+
+
+def _problems(summary: Summary) -> list[str]:
+    lines = [f"unplaceable    {name}: llmgw ctl model show {name}" for name in summary.unplaceable]
+    lines += [f"parked         {row.model} after {row.failures} failures: {row.reason}" for row in summary.parked]
+    lines += [
+        f"idle           {row.id} ({row.model}) for {row.idle_seconds} s, {row.gpus} GPUs"
+        for row in summary.idle_replicas
+    ]
+    return lines

@@ -2,6 +2,7 @@
 
     LlmgwError
     ├── InvalidInput        400  the caller sent something wrong; `field` and `allowed` say what
+    │   └── TooLarge        413  the body is larger than the limit
     ├── Unauthorized        401  no token, or not a valid one
     ├── Forbidden           403  the token may not do this
     ├── NotFound            404
@@ -63,6 +64,13 @@ class InvalidInput(LlmgwError):
 
     status = 400
     code = "invalid_input"
+
+
+class TooLarge(InvalidInput):
+    """The body is larger than the limit."""
+
+    status = 413
+    code = "too_large"
 
 
 class Unauthorized(LlmgwError):

@@ -94,6 +94,25 @@ TABLE: tuple[Metric, ...] = (
     Metric(name="llmgw_nodes", kind=Kind.GAUGE, labels=("state",), help="Nodes by shown state."),
     Metric(name="llmgw_node_cpus", kind=Kind.GAUGE, labels=("node",), help="Cores the node may use."),
     Metric(name="llmgw_node_memory_bytes", kind=Kind.GAUGE, labels=("node",), help="Total memory of the node."),
+    Metric(
+        name="llmgw_node_cpu_utilization_percent",
+        kind=Kind.GAUGE,
+        labels=("node",),
+        help="CPU use of the node, all cores together; absent when older than a minute.",
+    ),
+    Metric(
+        name="llmgw_node_load",
+        kind=Kind.GAUGE,
+        labels=("node", "period"),
+        help="Load average; period is 1m, 5m or 15m.",
+    ),
+    Metric(name="llmgw_node_memory_used_bytes", kind=Kind.GAUGE, labels=("node",), help="Memory in use."),
+    Metric(
+        name="llmgw_node_memory_available_bytes",
+        kind=Kind.GAUGE,
+        labels=("node",),
+        help="Memory that could be had without swapping.",
+    ),
     Metric(name="llmgw_replicas", kind=Kind.GAUGE, labels=("model", "state"), help="Replicas by state."),
     Metric(
         name="llmgw_replica_restarts",

@@ -11,13 +11,17 @@ from llmgw.schema.value import Value
 
 
 class ModelState(StrEnum):
-    """One word for people, first that applies: parked, unplaceable, ready, starting, short."""
+    """One word for people, first that applies."""
 
     PARKED = "parked"
-    UNPLACEABLE = "unplaceable"
+    """Failed every time it started; no longer tried."""
     READY = "ready"
+    """As many replicas are ready as should be."""
+    UNPLACEABLE = "unplaceable"
+    """Should have more replicas, which fit nowhere now."""
     STARTING = "starting"
     SHORT = "short"
+    """Should have more replicas, and none is starting right now."""
 
 
 class ServeModel(Value, frozen=True, kw_only=True):
@@ -62,8 +66,8 @@ class ModelRow(Value, frozen=True, kw_only=True):
     created_at: datetime
     profile: Profile
     """As the operator wrote it."""
-    resolved: Profile | None = None
-    """With what the engine's adapter decides filled in; absent while the engine has no adapter."""
+    resolved: Profile
+    """With what the engine's adapter decides filled in."""
     desired: int
     ready: int
     state: ModelState

@@ -1,0 +1,1 @@
+"""The admin API: thin handlers over services, typed at the edge."""

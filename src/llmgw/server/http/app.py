@@ -1,0 +1,63 @@
+"""The control plane's HTTP face: probes, the admin API, and the console on every other path."""
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route, Router
+from starlette.types import ASGIApp
+
+from llmgw.config.server import ServerConfig
+from llmgw.ports import Clock, Store
+from llmgw.schema.errors import LlmgwError
+from llmgw.schema.key import AdminRole
+from llmgw.server.fleet import Fleet
+from llmgw.server.http import fleet as fleet_routes
+from llmgw.server.http import keys, models, nodes, openapi, replicas
+from llmgw.server.http.auth import authorize
+from llmgw.server.http.context import Context
+from llmgw.server.http.errors import JSON, on_crash, on_http_error, on_llmgw_error
+from llmgw.server.http.probes import probe_routes
+from llmgw.server.http.typed_route import TypedRoute
+from llmgw.server.metrics_export import MetricsExport
+
+ROUTES: tuple[TypedRoute, ...] = (
+    *fleet_routes.ROUTES,
+    *nodes.ROUTES,
+    *models.ROUTES,
+    *replicas.ROUTES,
+    *keys.ROUTES,
+)
+
+
+def build_app(
+    fleet: Fleet, clock: Clock, store: Store, *, config: ServerConfig, version: str, console: ASGIApp | None = None
+) -> Starlette:
+    """Put probes and API together; `console` answers every path that is neither."""
+    context = Context(fleet=fleet, clock=clock, store=store, config=config, version=version)
+    api = Router([_description(context), *(route.bind(context) for route in ROUTES)], redirect_slashes=False)
+    app = Starlette(
+        routes=[*probe_routes(context, MetricsExport(fleet, clock)), Mount("/api/v1", app=api), _nothing_else()],
+        exception_handlers={LlmgwError: on_llmgw_error, HTTPException: on_http_error, Exception: on_crash},
+    )
+    app.router.redirect_slashes = False
+    if console is not None:
+        # Not a mount at "/": that would answer before "this path does not take that method" could.
+        app.router.default = console
+    return app
+
+
+def _description(context: Context) -> Route:
+    document = msgspec.json.encode(openapi.document(ROUTES, version=context.version))
+
+    async def endpoint(request: Request) -> Response:
+        authorize(request, context.fleet, AdminRole.VIEWER)
+        return Response(document, media_type=JSON)
+
+    return Route("/openapi.json", endpoint, methods=["GET"])
+
+
+def _nothing_else() -> Mount:
+    """Unknown paths below /api are the API's to refuse, not the console's."""
+    return Mount("/api", app=Router(redirect_slashes=False))

@@ -1,0 +1,42 @@
+"""Paths for machines: liveness, who leads, metrics."""
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from llmgw.schema.errors import ErrorBody
+from llmgw.schema.key import AdminRole
+from llmgw.server.http.auth import authorize
+from llmgw.server.http.context import Context
+from llmgw.server.http.errors import JSON, error_response
+from llmgw.server.metrics_export import CONTENT_TYPE, MetricsExport
+
+
+def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
+    """Give `/healthz` and `/leader`, open to all, and `/metrics` for viewers."""
+
+    async def healthz(_: Request) -> Response:
+        return _answer({"status": "ok"})
+
+    async def leader(_: Request) -> Response:
+        """Keepalived and load balancers ask this: 200 on the valid leader only, by a clock comparison now."""
+        status = context.fleet.leader_status()
+        if context.fleet.is_leader():
+            return _answer({"leader": status.leader_name, "epoch": status.epoch})
+        leads = f"{status.leader_name} does" if status.leader_name else "nobody is known to"
+        return error_response(503, ErrorBody(code="not_leading", message=f"this control plane does not lead; {leads}"))
+
+    async def exported(request: Request) -> Response:
+        authorize(request, context.fleet, AdminRole.VIEWER)
+        return Response(metrics.render(), media_type=CONTENT_TYPE)
+
+    return (
+        Route("/healthz", healthz, methods=["GET"]),
+        Route("/leader", leader, methods=["GET"]),
+        Route("/metrics", exported, methods=["GET"]),
+    )
+
+
+def _answer(body: dict[str, object]) -> Response:
+    return Response(msgspec.json.encode(body), headers={"cache-control": "no-store"}, media_type=JSON)

@@ -1,0 +1,134 @@
+"""What a model's definition may say. Checked before anything changes."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Any
+
+import msgspec
+
+from llmgw.engines.registry import adapter
+from llmgw.schema.admin.model import ChangeModel, ServeModel
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.model import Model, Profile
+from llmgw.server.services import strict
+
+MAX_REPLICAS = 10_000
+"""More replicas than the largest fleet of the design has nodes is a slip of the keyboard."""
+
+_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,200}")
+_HUB = re.compile(r"hf:[A-Za-z0-9._-]+/[A-Za-z0-9._-]+@[A-Za-z0-9._/-]+(:[^:\x00-\x1f]+)?")
+
+
+def defined(request: ServeModel, *, created_at: Any) -> Model:
+    """Make the model that `request` describes. Raises `InvalidInput`."""
+    return checked(
+        Model(
+            name=request.name,
+            source=request.source,
+            role=request.role,
+            min=request.min,
+            max=max(request.min, 1) if request.max is None else request.max,
+            profile=request.profile,
+            created_at=created_at,
+        )
+    )
+
+
+def changed(model: Model, change: ChangeModel) -> Model:
+    """Apply a change. Only what replicas run by makes a new revision: scaling restarts nothing."""
+    given = {name: value for name, value in _fields(change).items() if value is not None and name != "profile"}
+    after = msgspec.structs.replace(model, **given)
+    if change.profile is not None:
+        after = msgspec.structs.replace(after, profile=_merged(model.profile, change.profile))
+    if (after.source, after.role, after.profile) != (model.source, model.role, model.profile):
+        after = msgspec.structs.replace(after, revision=model.revision + 1)
+    return checked(after)
+
+
+def scaled(model: Model, replicas: int) -> Model:
+    """Ask for exactly `replicas` now, and allow as many."""
+    if not 0 <= replicas <= MAX_REPLICAS:
+        raise InvalidInput(
+            f"replicas must be between 0 and {MAX_REPLICAS}", field="replicas", allowed=(f"0..{MAX_REPLICAS}",)
+        )
+    return msgspec.structs.replace(model, min=replicas, max=max(model.max, replicas))
+
+
+def checked(model: Model) -> Model:
+    """Give the model back, or raise `InvalidInput` naming the field and what is allowed."""
+    _check_name(model.name)
+    _check_source(model.source)
+    if not 0 <= model.min <= MAX_REPLICAS:
+        raise InvalidInput(f"min must be between 0 and {MAX_REPLICAS}", field="min", allowed=(f"0..{MAX_REPLICAS}",))
+    lowest = max(model.min, 1)
+    if not lowest <= model.max <= MAX_REPLICAS:
+        raise InvalidInput(
+            f"max must be between {lowest} (min) and {MAX_REPLICAS}",
+            field="max",
+            allowed=(f"{lowest}..{MAX_REPLICAS}",),
+        )
+    _check_numbers(model.profile)
+    _check_engine(model)
+    return model
+
+
+def _check_name(name: str) -> None:
+    # Names stand in URLs: segments that clients or proxies would rewrite cannot be asked for again.
+    segments = name.split("/")
+    if _NAME.fullmatch(name) and all(segment not in {"", ".", ".."} for segment in segments):
+        return
+    raise InvalidInput(
+        f"model name {name[:200]!r} is not allowed",
+        hint="use 1 to 200 letters, digits and . _ - : /, with something between two slashes",
+        field="name",
+        allowed=("letters", "digits", ". _ - : /"),
+    )
+
+
+def _check_source(source: str) -> None:
+    if _HUB.fullmatch(source) and ".." not in re.split(r"[/:@]", source):
+        return
+    if source.startswith("/") and "\x00" not in source and ".." not in source.split("/"):
+        if str(PurePosixPath(source)) == source:
+            return
+        raise InvalidInput(
+            f"source {source!r} is not written as nodes report it",
+            hint=f"write {str(PurePosixPath(source))!r}",
+            field="source",
+        )
+    raise InvalidInput(
+        f"source {source!r} is neither an absolute path nor a hub reference",
+        hint="write a path as nodes see it, such as /models/chat.gguf, or hf:ORG/REPO@REVISION[:FILE]",
+        field="source",
+        allowed=("/ABSOLUTE/PATH", "hf:ORG/REPO@REVISION[:FILE]"),
+    )
+
+
+def _check_numbers(profile: Profile) -> None:
+    least = (("nodes", 1), ("devices_per_node", 0), ("context", 1), ("slots", 1))
+    for name, lowest in least:
+        value = getattr(profile, name)
+        if value is not None and value < lowest:
+            raise InvalidInput(f"profile.{name} must be at least {lowest}", field=f"profile.{name}")
+    for name in ("cores", "memory_gb"):
+        value = getattr(profile, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise InvalidInput(f"profile.{name} must be more than 0", field=f"profile.{name}")
+
+
+def _check_engine(model: Model) -> None:
+    try:
+        adapter(model.profile.engine).check(model.profile, model.role)
+    except InvalidInput as error:
+        # Adapters know a profile's fields, not where in a body the profile stands.
+        field = f"profile.{error.field}" if error.field else "profile"
+        raise InvalidInput(error.message, hint=error.hint, field=field, allowed=error.allowed) from error
+
+
+def _merged(profile: Profile, change: dict[str, Any]) -> Profile:
+    before: dict[str, Any] = msgspec.to_builtins(profile)
+    return strict.convert(Profile, before | change, at="profile")
+
+
+def _fields(change: ChangeModel) -> dict[str, Any]:
+    return {name: getattr(change, name) for name in change.__struct_fields__}

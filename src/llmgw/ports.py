@@ -163,7 +163,10 @@ class LeaseStore(Protocol):
         """Compare-and-set: put `new` if the row still equals `seen` in holder, epoch, beat and released."""
 
     def renew(self, row: LeaseRow) -> bool:
-        """Set beat to `row.beat` if the row's holder and epoch are still `row`'s and it is not released."""
+        """Set beat to `row.beat` if holder and epoch are still `row`'s, it is not released and its beat is lower.
+
+        The last condition keeps a renewal that was given up and arrives late from undoing a newer one.
+        """
 
     def release(self, holder: str, epoch: int) -> bool:
         """Mark the row released if holder and epoch still match."""

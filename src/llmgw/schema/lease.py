@@ -1,6 +1,7 @@
 """The lease: the right to lead, and its fencing number."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from llmgw.schema.value import Value
 
@@ -28,3 +29,27 @@ class Fence(Value, frozen=True, kw_only=True):
 
     epoch: int
     holder: str
+
+
+class Standing(StrEnum):
+    """Where a control plane stands with the lease."""
+
+    STANDING_BY = "standing_by"
+    LEADING = "leading"
+    LAPSED = "lapsed"
+    """It led, could not renew in time, and knows of nobody who took over: it neither writes nor orders."""
+    STOPPED = "stopped"
+
+
+class LeaseStatus(Value, frozen=True, kw_only=True):
+    """The lease as one control plane sees it now."""
+
+    standing: Standing
+    epoch: int | None = None
+    """Epoch this control plane last held or saw; `None` before the first answer of the store."""
+    holder: str | None = None
+    """Holder as last seen; `None` when nobody is known to hold the lease."""
+    leader_name: str | None = None
+    leader_address: str | None = None
+    renew_age_s: float | None = None
+    """Seconds since the last renewal that succeeded was sent; `None` on a standby."""

@@ -1,0 +1,40 @@
+"""What differs between databases."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+Observe = Callable[[str, float, str | None], None]
+"""Told after each store call: its name, its seconds, and the error's code or `None`. Called from any thread."""
+
+
+class Backend(Protocol):
+    """One database, as `store.sql` and `store.lease` need it."""
+
+    @property
+    def where(self) -> str:
+        """The database in words for people, without secrets."""
+
+    @property
+    def read_options(self) -> Mapping[str, Any]:
+        """Execution options of a transaction that reads one consistent snapshot."""
+
+    @property
+    def write_options(self) -> Mapping[str, Any]:
+        """Execution options of a transaction that writes."""
+
+    def claim(self) -> None:
+        """Make ready to be used by this process alone, where the database cannot be shared. Raises `StoreError`."""
+
+    def engine(self, *, connections: int, deadline_s: float) -> Engine:
+        """Give an engine with a pool of `connections` at most."""
+
+    def cut(self, connection: Any) -> None:
+        """End what a driver's connection is doing, from another thread. The connection is not used again."""
+
+    def proves_old_holder_dead(self) -> bool:
+        """True when this process alone can use the database."""
+
+    def close(self) -> None:
+        """Let others use the database."""

@@ -1,0 +1,255 @@
+"""The store in memory: for tests, demos and simulations. It keeps every promise of the ports but durability."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from threading import Lock
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from llmgw.ports import (
+    AppendEvent,
+    Clock,
+    DeleteModel,
+    DeleteNode,
+    DeleteReplica,
+    FleetRows,
+    PutAdminToken,
+    PutApiKey,
+    PutModel,
+    PutNode,
+    PutReplica,
+    PutSetting,
+    PutStatus,
+    Write,
+)
+from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
+from llmgw.schema.event import Event
+from llmgw.schema.key import AdminToken, ApiKey
+from llmgw.schema.lease import Fence, LeaseRow
+from llmgw.schema.model import Model, ModelStatus
+from llmgw.schema.node import Node
+from llmgw.schema.replica import Replica
+from llmgw.store.backend import Observe
+from llmgw.store.statements import KEPT_EVENTS
+
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """A `Store` whose rows live as long as it does. Its lease stores share one row and may be used by any thread."""
+
+    def __init__(self, clock: Clock, *, observe: Observe | None = None) -> None:
+        self._rows = _Rows(clock, observe)
+
+    @property
+    def away(self) -> bool:
+        """While True, every call raises `StoreUnavailable`. May be set."""
+        return self._rows.away
+
+    @away.setter
+    def away(self, away: bool) -> None:
+        self._rows.away = away
+
+    async def load_fleet(self) -> FleetRows:
+        """Read all fleet tables in one consistent snapshot."""
+        return await self._rows.run("load_fleet", lambda rows: rows.tables.fleet())
+
+    async def load_keys(self) -> tuple[ApiKey, ...]:
+        """Read all client keys, revoked ones included."""
+        return await self._rows.run("load_keys", lambda rows: _by_id(rows.tables.api_keys))
+
+    async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
+        """Read all operators' tokens, revoked ones included."""
+        return await self._rows.run("load_admin_tokens", lambda rows: _by_id(rows.tables.admin_tokens))
+
+    async def load_settings(self) -> dict[str, str]:
+        """Read the cluster settings."""
+        return await self._rows.run("load_settings", lambda rows: dict(rows.tables.settings))
+
+    async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
+        """Read the newest `limit` events with `seq` below `before`, newest first."""
+        return await self._rows.run("load_events", lambda rows: rows.tables.newest_events(limit, before))
+
+    def leader(self, fence: Fence) -> "MemoryLeaderStore":
+        """Give the writer that checks `fence` in each transaction."""
+        return MemoryLeaderStore(self._rows, fence)
+
+    def lease_store(self) -> "MemoryLeaseStore":
+        """Give the lease row."""
+        return MemoryLeaseStore(self._rows)
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to let go of."""
+
+
+class MemoryLeaderStore:
+    """The leader's writer."""
+
+    def __init__(self, rows: "_Rows", fence: Fence) -> None:
+        self._rows = rows
+        self._fence = fence
+
+    async def apply(self, writes: Sequence[Write]) -> None:
+        """Carry out all writes in one transaction, or none. Raises `Fenced` or `StoreUnavailable`."""
+
+        def work(rows: _Rows) -> None:
+            rows.check(self._fence)
+            changed = rows.tables.copy()
+            for write in writes:
+                changed.carry_out(write)
+            rows.tables = changed
+
+        await self._rows.run("apply", work)
+
+
+class MemoryLeaseStore:
+    """A `LeaseStore` over the shared row."""
+
+    def __init__(self, rows: "_Rows") -> None:
+        self._rows = rows
+
+    def read(self) -> LeaseRow | None:
+        """Read the row; `None` when nobody ever led."""
+        return self._rows.call("lease_read", lambda rows: rows.lease)
+
+    def take(self, seen: LeaseRow | None, new: LeaseRow) -> bool:
+        """Put `new` if the row still equals `seen` in holder, epoch, beat and released."""
+        return self._rows.call("lease_take", lambda rows: rows.put_lease(new, _mark(rows.lease) == _mark(seen)))
+
+    def renew(self, row: LeaseRow) -> bool:
+        """Set beat to `row.beat` if holder and epoch are still `row`'s, it is not released and its beat is lower."""
+
+        def work(rows: _Rows) -> bool:
+            now = rows.lease
+            ours = now is not None and now.holder == row.holder and now.epoch == row.epoch and not now.released
+            return rows.put_lease(row, ours and now is not None and now.beat < row.beat)
+
+        return self._rows.call("lease_renew", work)
+
+    def release(self, holder: str, epoch: int) -> bool:
+        """Mark the row released if holder and epoch still match."""
+
+        def work(rows: _Rows) -> bool:
+            now = rows.lease
+            if now is None or now.holder != holder or now.epoch != epoch:
+                return False
+            return rows.put_lease(replace(now, released=True), expected=True)
+
+        return self._rows.call("lease_release", work)
+
+    def proves_old_holder_dead(self) -> bool:
+        """No lock, no proof."""
+        return False
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to let go of."""
+
+
+@dataclass
+class _Tables:
+    """All fleet tables, by id."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    models: dict[str, Model] = field(default_factory=dict)
+    statuses: dict[str, ModelStatus] = field(default_factory=dict)
+    replicas: dict[str, Replica] = field(default_factory=dict)
+    api_keys: dict[str, ApiKey] = field(default_factory=dict)
+    admin_tokens: dict[str, AdminToken] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    events: dict[int, Event] = field(default_factory=dict)
+    last_seq: int = 0
+
+    def copy(self) -> "_Tables":
+        """Copy the tables, not the values in them, which are frozen."""
+        tables = {f.name: dict(getattr(self, f.name)) for f in fields(self) if f.name != "last_seq"}
+        return _Tables(**tables, last_seq=self.last_seq)
+
+    def fleet(self) -> FleetRows:
+        return FleetRows(
+            nodes=_by_id(self.nodes),
+            models=_by_id(self.models),
+            statuses=_by_id(self.statuses),
+            replicas=_by_id(self.replicas),
+        )
+
+    def newest_events(self, limit: int, before: int | None) -> tuple[Event, ...]:
+        found = [event for seq, event in self.events.items() if before is None or seq < before]
+        return tuple(reversed(found))[:limit]
+
+    def carry_out(self, write: Write) -> None:  # noqa: C901 - a table of writes, one line each
+        match write:
+            case PutNode(node=node):
+                self.nodes[node.id] = node
+            case DeleteNode(id=node_id):
+                self.nodes.pop(node_id, None)
+            case PutModel(model=model):
+                self.models[model.name] = model
+            case DeleteModel(name=name):
+                self.models.pop(name, None)
+                self.statuses.pop(name, None)
+            case PutStatus(status=status):
+                self.statuses[status.model] = status
+            case PutReplica(replica=replica):
+                self.replicas[replica.id] = replica
+            case DeleteReplica(id=replica_id):
+                self.replicas.pop(replica_id, None)
+            case PutApiKey(key=key):
+                self.api_keys[key.id] = key
+            case PutAdminToken(token=token):
+                self.admin_tokens[token.id] = token
+            case PutSetting(name=name, value=value):
+                self.settings[name] = value
+            case AppendEvent(event=event):
+                self.last_seq += 1
+                self.events[self.last_seq] = replace(event, seq=self.last_seq)
+                self.events.pop(self.last_seq - KEPT_EVENTS, None)
+
+
+class _Rows:
+    """What a database would hold, one call at a time."""
+
+    def __init__(self, clock: Clock, observe: Observe | None) -> None:
+        self._clock = clock
+        self._observe = observe
+        self._lock = Lock()
+        self.tables = _Tables()
+        self.lease: LeaseRow | None = None
+        self.away = False
+
+    async def run(self, name: str, work: "Callable[[_Rows], T]") -> T:
+        await asyncio.sleep(0)  # as with a real store, others get a turn meanwhile
+        return self.call(name, work)
+
+    def call(self, name: str, work: "Callable[[_Rows], T]") -> T:
+        started, code = self._clock.monotonic(), None
+        try:
+            with self._lock:
+                if self.away:
+                    raise StoreUnavailable(f"store in memory: no answer to {name}, it is set to be away")
+                return work(self)
+        except StoreError as error:
+            code = error.code
+            raise
+        finally:
+            if self._observe is not None:
+                self._observe(name, self._clock.monotonic() - started, code)
+
+    def check(self, fence: Fence) -> None:
+        lease = self.lease
+        if lease is None or (lease.holder, lease.epoch, lease.released) != (fence.holder, fence.epoch, False):
+            raise Fenced(f"nothing was written: this control plane wrote as epoch {fence.epoch}, and does not lead")
+
+    def put_lease(self, row: LeaseRow, expected: bool) -> bool:  # noqa: FBT001 - the condition of a compare-and-set
+        if expected:
+            self.lease = row
+        return expected
+
+
+def _by_id(table: Mapping[str, T]) -> tuple[T, ...]:
+    return tuple(table[key] for key in sorted(table))
+
+
+def _mark(row: LeaseRow | None) -> tuple[str, int, int, bool] | None:
+    return None if row is None else (row.holder, row.epoch, row.beat, row.released)

@@ -1,0 +1,121 @@
+"""The store over a SQL database."""
+
+import asyncio
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import ArgumentError
+
+from llmgw.ports import FleetRows, Write
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.event import Event
+from llmgw.schema.key import AdminToken, ApiKey
+from llmgw.schema.lease import Fence
+from llmgw.store import statements
+from llmgw.store.backend import Backend, Observe
+from llmgw.store.calls import Calls
+from llmgw.store.lease import SqlLeaseStore
+from llmgw.store.migrate import migrate
+from llmgw.store.sqlite import SqliteBackend
+
+DEADLINE_S = 1.0
+"""Of each call (ha.md, decision 4: a client without its own deadline hung for over 100 s)."""
+
+_THREADS = 4
+
+
+def open_store(url: str, *, deadline_s: float = DEADLINE_S, observe: Observe | None = None) -> "SqlStore":
+    """Claim the database, bring its schema up to date, and give the store. Blocks; call it at start.
+
+    Raises `InvalidInput` for a URL or place that cannot be used, `Conflict` when another process has it,
+    `StoreUnavailable` when it cannot be opened, `StoreError` when a newer release wrote it.
+    """
+    backend = _backend(url)
+    backend.claim()
+    try:
+        migrate(backend, deadline_s=deadline_s)
+    except BaseException:
+        backend.close()
+        raise
+    return SqlStore(backend, deadline_s=deadline_s, observe=observe)
+
+
+class SqlStore:
+    """A `Store` over a database whose schema is up to date; see `open_store`."""
+
+    def __init__(self, backend: Backend, *, deadline_s: float = DEADLINE_S, observe: Observe | None = None) -> None:
+        self._backend = backend
+        self._deadline_s = deadline_s
+        self._observe = observe
+        self._calls = Calls(backend, threads=_THREADS, deadline_s=deadline_s, observe=observe)
+
+    async def load_fleet(self) -> FleetRows:
+        """Read all fleet tables in one consistent snapshot."""
+        return await self._calls.run("load_fleet", statements.load_fleet, write=False)
+
+    async def load_keys(self) -> tuple[ApiKey, ...]:
+        """Read all client keys, revoked ones included."""
+        return await self._calls.run("load_keys", statements.load_keys, write=False)
+
+    async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
+        """Read all operators' tokens, revoked ones included."""
+        return await self._calls.run("load_admin_tokens", statements.load_admin_tokens, write=False)
+
+    async def load_settings(self) -> dict[str, str]:
+        """Read the cluster settings."""
+        return await self._calls.run("load_settings", statements.load_settings, write=False)
+
+    async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
+        """Read the newest `limit` events with `seq` below `before`, newest first."""
+        return await self._calls.run(
+            "load_events", lambda connection: statements.load_events(connection, limit, before), write=False
+        )
+
+    def leader(self, fence: Fence) -> "SqlLeaderStore":
+        """Give the writer that checks `fence` in each transaction."""
+        return SqlLeaderStore(self._calls, fence)
+
+    def lease_store(self) -> SqlLeaseStore:
+        """Give the lease row, on a new connection and thread of its own; its user closes it."""
+        calls = Calls(self._backend, threads=1, deadline_s=self._deadline_s, observe=self._observe)
+        return SqlLeaseStore(calls, proves_old_holder_dead=self._backend.proves_old_holder_dead)
+
+    async def close(self) -> None:
+        """Close all connections but those of lease stores, and let others use the database."""
+        await asyncio.to_thread(self._calls.close)
+        self._backend.close()
+
+
+class SqlLeaderStore:
+    """The leader's writer."""
+
+    def __init__(self, calls: Calls, fence: Fence) -> None:
+        self._calls = calls
+        self._fence = fence
+
+    async def apply(self, writes: Sequence[Write]) -> None:
+        """Carry out all writes in one transaction, or none. Raises `Fenced` or `StoreUnavailable`."""
+
+        def work(connection: Connection) -> None:
+            statements.check_fence(connection, self._fence)
+            statements.carry_out(connection, writes)
+
+        await self._calls.run("apply", work, write=True)
+
+
+def _backend(url: str) -> Backend:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # The text itself is not repeated: it may hold a password.
+        raise InvalidInput(
+            "store_url is not a database URL", hint="write sqlite:////absolute/path/llmgw.db", field="store_url"
+        ) from error
+    if parsed.get_backend_name() == "sqlite":
+        return SqliteBackend(parsed)
+    raise InvalidInput(
+        f"store_url names {parsed.get_backend_name()}, which this release does not know",
+        hint="write sqlite:////absolute/path/llmgw.db",
+        field="store_url",
+        allowed=("sqlite",),
+    )

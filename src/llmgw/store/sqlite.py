@@ -1,0 +1,163 @@
+"""SQLite: all that is special about it. WAL, `BEGIN IMMEDIATE` for writes, and one process per database file."""
+
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+
+from llmgw.schema.errors import Conflict, InvalidInput, StoreUnavailable
+
+_NETWORK_FILESYSTEMS = frozenset(
+    {
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "fuse.ceph",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "orangefs",
+        "pvfs2",
+        "smb2",
+        "smb3",
+        "smbfs",
+    }
+)
+"""Where WAL's shared memory or file locks do not hold between machines (sqlite.org/wal.html, "Disadvantages")."""
+
+_BEGIN = "sqlite_begin"
+
+
+class Mount(Protocol):
+    """A mounted filesystem, as `psutil.disk_partitions` tells it."""
+
+    @property
+    def mountpoint(self) -> str:
+        """Where it is mounted."""
+
+    @property
+    def fstype(self) -> str:
+        """Its type, as the kernel names it."""
+
+
+class SqliteBackend:
+    """A database file. The process that claims it holds an exclusive lock on `FILE.lock` until it ends."""
+
+    read_options: Mapping[str, Any] = {_BEGIN: "DEFERRED"}
+    write_options: Mapping[str, Any] = {_BEGIN: "IMMEDIATE"}
+
+    def __init__(self, url: URL) -> None:
+        if not url.database or url.database == ":memory:":
+            raise InvalidInput(
+                "store_url names no file",
+                hint="write sqlite:////absolute/path/llmgw.db",
+                field="store_url",
+            )
+        self._path = Path(url.database).absolute()
+        self._lock: int | None = None
+
+    @property
+    def where(self) -> str:
+        """The database in words."""
+        return f"store {self._path}"
+
+    def claim(self) -> None:
+        """Refuse network filesystems, lock, and create the file readable by its owner only: it holds engine keys."""
+        refuse_network_filesystem(self._path, psutil.disk_partitions(all=True))
+        try:
+            self._lock = _lock(self._path.with_name(self._path.name + ".lock"), self.where)
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            self.close()
+            raise StoreUnavailable(
+                f"{self.where} cannot be opened: {error.strerror}",
+                hint=f"make the folder {self._path.parent} and let this user write to it",
+            ) from error
+
+    def engine(self, *, connections: int, deadline_s: float) -> Engine:
+        """Give an engine; a connection waits for another one's lock no longer than the deadline."""
+        engine = create_engine(
+            URL.create("sqlite", database=str(self._path)),
+            poolclass=QueuePool,
+            pool_size=connections,
+            max_overflow=0,
+            pool_timeout=deadline_s,
+            hide_parameters=True,
+        )
+        busy_ms = max(1, int(deadline_s * 1000))
+
+        def prepare(connection: Any, _record: object) -> None:
+            connection.isolation_level = None  # we say BEGIN ourselves; the driver would say it too late
+            connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")  # an epoch handed out must outlive a power cut
+
+        event.listen(engine, "connect", prepare)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def cut(self, connection: Any) -> None:
+        """Interrupt a statement that runs. A wait for a lock is not interrupted, it ends with the busy timeout."""
+        connection.interrupt()
+
+    def proves_old_holder_dead(self) -> bool:
+        """True once claimed: whoever held the lease before must have lost the file lock, and only death does that."""
+        return self._lock is not None
+
+    def close(self) -> None:
+        """Let go of the file lock."""
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = None
+
+
+def refuse_network_filesystem(path: Path, mounts: Sequence[Mount]) -> None:
+    """Raise `InvalidInput` when `path` lies on a filesystem shared between machines."""
+    real = path.resolve()
+    holding = [mount for mount in mounts if real.is_relative_to(mount.mountpoint)]
+    if not holding:
+        return
+    # Of mounts over one another at the same place the last one counts.
+    mount = max(reversed(holding), key=lambda mount: len(mount.mountpoint))
+    if mount.fstype in _NETWORK_FILESYSTEMS:
+        raise InvalidInput(
+            f"store {path} lies on {mount.mountpoint}, a network filesystem ({mount.fstype}),"
+            " where SQLite's locks do not hold",
+            hint="keep the data folder on a local disk, or use PostgreSQL",
+            field="store_url",
+        )
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql(f"BEGIN {connection.get_execution_options().get(_BEGIN, 'IMMEDIATE')}")
+
+
+def _lock(path: Path, where: str) -> int:
+    # Not inherited by programs we start (Python's default): an engine that lives on must not hold it.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise Conflict(
+            f"{where} is in use by another control plane" + (f" (process {owner})" if owner else ""),
+            hint="SQLite serves one control plane: stop the other one, or use PostgreSQL for several",
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor

@@ -1,0 +1,147 @@
+"""What is said to the database, in portable SQLAlchemy Core. Each function works inside a transaction of its caller."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+
+from llmgw.ports import (
+    AppendEvent,
+    DeleteModel,
+    DeleteNode,
+    DeleteReplica,
+    FleetRows,
+    PutAdminToken,
+    PutApiKey,
+    PutModel,
+    PutNode,
+    PutReplica,
+    PutSetting,
+    PutStatus,
+    Write,
+)
+from llmgw.schema.errors import Fenced
+from llmgw.schema.event import Event
+from llmgw.schema.key import AdminToken, ApiKey
+from llmgw.schema.lease import Fence
+from llmgw.schema.model import Model, ModelStatus
+from llmgw.schema.node import Node
+from llmgw.schema.replica import Replica
+from llmgw.schema.value import Value
+from llmgw.store import tables
+
+V = TypeVar("V", bound=Value)
+
+KEPT_EVENTS = 20_000
+"""Older events are dropped, so that a fleet that flaps for weeks does not fill the disk (about 5 MB)."""
+
+
+def load_fleet(connection: Connection) -> FleetRows:
+    """Read all fleet tables."""
+    return FleetRows(
+        nodes=_all(connection, tables.nodes, Node),
+        models=_all(connection, tables.models, Model),
+        statuses=_all(connection, tables.model_statuses, ModelStatus),
+        replicas=_all(connection, tables.replicas, Replica),
+    )
+
+
+def load_keys(connection: Connection) -> tuple[ApiKey, ...]:
+    """Read all client keys."""
+    return _all(connection, tables.api_keys, ApiKey)
+
+
+def load_admin_tokens(connection: Connection) -> tuple[AdminToken, ...]:
+    """Read all operators' tokens."""
+    return _all(connection, tables.admin_tokens, AdminToken)
+
+
+def load_settings(connection: Connection) -> dict[str, str]:
+    """Read the cluster settings."""
+    rows = connection.execute(select(tables.settings.c.id, tables.settings.c.value))
+    return {row.id: row.value for row in rows}
+
+
+def load_events(connection: Connection, limit: int, before: int | None) -> tuple[Event, ...]:
+    """Read the newest events with a number below `before`, newest first."""
+    events = tables.events.c
+    query = select(events.seq, events.body).order_by(events.seq.desc()).limit(limit)
+    if before is not None:
+        query = query.where(events.seq < before)
+    rows = connection.execute(query)
+    return tuple(replace(msgspec.json.decode(row.body, type=Event), seq=row.seq) for row in rows)
+
+
+def check_fence(connection: Connection, fence: Fence) -> None:
+    """Raise `Fenced` unless the lease row is `fence`'s and not released; hold the row until the transaction ends."""
+    lease = tables.lease.c
+    # A shared lock on the row: a takeover waits for this transaction, or this one sees the takeover.
+    row = connection.execute(select(lease.holder, lease.epoch, lease.released).with_for_update(read=True)).first()
+    if row is not None and row.holder == fence.holder and row.epoch == fence.epoch and not row.released:
+        return
+    found = "there is no lease" if row is None else f"the lease is at epoch {row.epoch}"
+    raise Fenced(
+        f"nothing was written: this control plane wrote as epoch {fence.epoch}, {found}",
+        hint="another control plane leads, or this one is stopping; the request may be repeated",
+    )
+
+
+def carry_out(connection: Connection, writes: Sequence[Write]) -> None:
+    """Carry out writes in their order."""
+    for write in writes:
+        _carry_out(connection, write)
+    if any(isinstance(write, AppendEvent) for write in writes):
+        _drop_old_events(connection)
+
+
+def _carry_out(connection: Connection, write: Write) -> None:  # noqa: C901 - a table of writes, one line each
+    match write:
+        case PutNode(node=node):
+            _put(connection, tables.nodes, node.id, body=_text(node))
+        case DeleteNode(id=node_id):
+            _delete(connection, tables.nodes, node_id)
+        case PutModel(model=model):
+            _put(connection, tables.models, model.name, body=_text(model))
+        case DeleteModel(name=name):
+            _delete(connection, tables.models, name)
+            _delete(connection, tables.model_statuses, name)
+        case PutStatus(status=status):
+            _put(connection, tables.model_statuses, status.model, body=_text(status))
+        case PutReplica(replica=replica):
+            _put(connection, tables.replicas, replica.id, body=_text(replica))
+        case DeleteReplica(id=replica_id):
+            _delete(connection, tables.replicas, replica_id)
+        case PutApiKey(key=key):
+            _put(connection, tables.api_keys, key.id, body=_text(key))
+        case PutAdminToken(token=token):
+            _put(connection, tables.admin_tokens, token.id, body=_text(token))
+        case PutSetting(name=name, value=value):
+            _put(connection, tables.settings, name, value=value)
+        case AppendEvent(event=event):
+            connection.execute(insert(tables.events), {"body": _text(replace(event, seq=None))})
+
+
+def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:
+    decoder = msgspec.json.Decoder(kind)
+    return tuple(decoder.decode(body) for body in connection.scalars(select(table.c.body).order_by(table.c.id)))
+
+
+def _put(connection: Connection, table: Table, row_id: str, **values: str) -> None:
+    # Update, else insert: portable, and safe because the fence lets in one writer at a time.
+    if connection.execute(update(table).where(table.c.id == row_id), values).rowcount == 0:
+        connection.execute(insert(table), {"id": row_id, **values})
+
+
+def _delete(connection: Connection, table: Table, row_id: str) -> None:
+    connection.execute(delete(table).where(table.c.id == row_id))
+
+
+def _drop_old_events(connection: Connection) -> None:
+    newest = select(func.max(tables.events.c.seq)).scalar_subquery()
+    connection.execute(delete(tables.events).where(tables.events.c.seq <= newest - KEPT_EVENTS))
+
+
+def _text(value: Value) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,7 +1,9 @@
 """An upstream's answer to a client, without a task wake-up per chunk."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
+from llmgw.relay.errors import ClientGone, UpstreamError
 from llmgw.relay.exchange import Exchange
 from llmgw.relay.response import UpstreamResponse
 
@@ -25,4 +27,55 @@ async def pipe(
     `end`, or just let the error out, which breaks the client's connection. An exception of `transform` comes out as it
     is. Cancelling closes the upstream.
     """
-    raise NotImplementedError
+    flow = _Flow(response, exchange, transform)
+    length = response.content_length if transform is None else None
+    exchange.start(response.status, headers, content_length=length)
+    if not response.complete:
+        response.allow_silence(idle_timeout_s)
+    exchange.on_gone(flow.gone)
+    if not exchange.gone:
+        response.into(flow, exchange.write if transform is None else flow.data)
+        exchange.source = response
+        if exchange.paused:
+            response.pause()
+    try:
+        await flow.done
+    finally:
+        exchange.source = None
+        response.close()
+
+
+class _Flow:
+    """One body on its way; called from both connections' callbacks."""
+
+    def __init__(
+        self, response: UpstreamResponse, exchange: Exchange, transform: Callable[[bytes], bytes] | None
+    ) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._response = response
+        self._exchange = exchange
+        self._transform = transform
+
+    def data(self, piece: bytes) -> None:
+        if self._transform is None or self.done.done():
+            return
+        try:
+            self._exchange.write(self._transform(piece))
+        except Exception as error:  # noqa: BLE001 -- whatever a transform raises belongs to the awaiting handler
+            self._response.close()
+            self.done.set_exception(error)
+
+    def finish(self) -> None:
+        self.data(b"")
+        if not self.done.done():
+            self._exchange.end()
+            self.done.set_result(None)
+
+    def fail(self, error: UpstreamError) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def gone(self) -> None:
+        self._response.close()
+        if not self.done.done():
+            self.done.set_exception(ClientGone("the client left before its answer was complete"))

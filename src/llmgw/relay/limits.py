@@ -16,6 +16,6 @@ class Limits(Value, frozen=True, kw_only=True):
     body_timeout_s: float = 120.0
     """Seconds for the whole body; beyond it 408."""
     keep_alive_s: float = 75.0
-    """Seconds an idle connection is kept, and a client may leave a finished answer unread."""
+    """Seconds an idle connection is kept, and a client may leave what was written to it unread."""
     max_connections: int = 4096
     """Open connections; further ones get 503 and are closed."""

@@ -1,1 +1,370 @@
-"""Strict parsing of both directions, on llhttp. No I/O here."""
+"""Strict parsing of both directions, on llhttp. No I/O here: bytes go in, requests and answers come out.
+
+llhttp refuses bare CR or LF, obs-fold, blanks around names, both Content-Length and Transfer-Encoding, repeated or odd
+lengths, and bad chunks. What it lets pass and must not pass here is refused by this module.
+"""
+
+from collections import deque
+from enum import Enum
+from typing import NamedTuple
+
+import httptools
+
+from llmgw.relay.limits import Limits
+from llmgw.relay.request import Request
+
+_SLICE = 16 * 1024
+"""Bytes looked at before stopping at a complete request: bounds what a pipelining client makes us hold as objects."""
+
+_METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
+_WATCHED = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+_MAX_ANSWER_HEAD = 256 * 1024
+_NOT_FORWARDED = frozenset(
+    (
+        b"connection",
+        b"content-length",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+"""Headers that mean one connection only (RFC 9110, 7.6.1), and the length, which the relay settles itself."""
+
+
+def not_forwarded(connection: bytes = b"") -> frozenset[bytes]:
+    """Give the names of headers to leave out, those that a `connection` header's value names included."""
+    if connection.lower().strip(b", ") in (b"", b"keep-alive", b"close"):
+        return _NOT_FORWARDED
+    return _NOT_FORWARDED | {token.strip().lower() for token in connection.split(b",")}
+
+
+class Stage(Enum):
+    """Where in a message a parser is."""
+
+    BETWEEN = "between"
+    HEAD = "head"
+    BODY = "body"
+
+
+class Refusal(NamedTuple):
+    """Why a connection's next message cannot be served; the connection ends with it."""
+
+    status: int
+    code: str
+    message: str
+
+
+class _Stop(Exception):
+    """Leaves llhttp from within a callback; the reason is kept on the parser."""
+
+
+class RequestParser:
+    """Turns a client's bytes into requests, the same however the bytes are split.
+
+    `requests` holds complete ones in order; when it is empty and `refusal` is set, that is the answer to the rest.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.requests: deque[Request] = deque()
+        self.refusal: Refusal | None = None
+        self.stage = Stage.BETWEEN
+        self.wants_continue = False
+        """The client waits for `100 Continue` before it sends the body; the reader resets it."""
+        self._limits = limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: bytes | bytearray = b""
+        self._head_bytes = 0
+        self._upgrading = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Parse until at least one request is complete, and give back what was not looked at."""
+        if len(data) <= _SLICE:
+            self._feed(data)
+            return b""
+        for offset in range(0, len(data), _SLICE):
+            self._feed(data[offset : offset + _SLICE])
+            if self.requests or self.refusal:
+                return data[offset + _SLICE :]
+        return b""
+
+    def _feed(self, data: bytes) -> None:
+        if self.refusal is not None:
+            return
+        if self.stage is Stage.HEAD:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._fail(error)
+        if self.stage is Stage.HEAD and self._head_bytes > self._limits.max_header_bytes + _SLICE:
+            self.refusal = self._too_large()
+
+    def _fail(self, error: Exception) -> None:
+        if self.refusal is not None:
+            return
+        version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0", "0.0"):
+            self.refusal = Refusal(505, "http_version", f"HTTP/{version} is not spoken here; use HTTP/1.1")
+        else:
+            self.refusal = Refusal(400, "bad_request", f"malformed HTTP request: {error}")
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Parse the request again without its `upgrade` header, which a server may ignore (some clients offer h2c).
+
+        llhttp takes all that follows such a head for another protocol and does not see the body.
+        """
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b\r\n" % (method, self._url, version)]
+        lines += [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self._feed(b"".join(lines) + b"\r\n")
+        self._feed(rest)
+
+    # Called by llhttp ---------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self.stage = Stage.HEAD
+        self._url = b""
+        self._headers = []
+        self._body = b""
+        self._head_bytes = 0
+        self._upgrading = False
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer, which is dropped."""
+        if self.stage is not Stage.HEAD:
+            return
+        self._headers.append((name.lower(), value.rstrip()))
+        if len(self._headers) > self._limits.max_headers:
+            self._refuse(431, "headers_too_large", f"more than {self._limits.max_headers} header lines")
+
+    def on_headers_complete(self) -> None:
+        """Decide whether the body is wanted at all."""
+        if self._parser.get_method() not in _METHODS:
+            self._refuse(501, "not_implemented", "this method is not supported")
+        if self._parser.should_upgrade():
+            self._upgrading = True
+            return
+        self._check_head(self._parser.get_http_version())
+        self.stage = Stage.BODY
+
+    def on_body(self, data: bytes) -> None:
+        """Take a piece of the body, de-chunked."""
+        if not self._body:
+            self._body = data
+        else:
+            if isinstance(self._body, bytes):
+                self._body = bytearray(self._body)
+            self._body += data
+        if len(self._body) > self._limits.max_body_bytes:
+            self._refuse(*self._body_too_large())
+
+    def on_message_complete(self) -> None:
+        """Hand the request out."""
+        if self._upgrading:
+            return
+        path, _, query = self._url.decode("ascii").partition("?")
+        self.requests.append(
+            Request(
+                method=self._parser.get_method().decode("ascii"),
+                path=path,
+                query=query,
+                headers=self._headers,
+                body=bytes(self._body),
+                version=self._parser.get_http_version(),
+                keep_alive=self._parser.should_keep_alive(),
+            )
+        )
+        self.stage = Stage.BETWEEN
+        self.wants_continue = False
+
+    # Checks -------------------------------------------------------------------------------------------
+
+    def _check_head(self, version: str) -> None:
+        if version not in ("1.1", "1.0"):
+            self._refuse(505, "http_version", f"HTTP/{version} is not spoken here; use HTTP/1.1")
+        size, hosts = len(self._url), 0
+        for name, value in self._headers:
+            size += len(name) + len(value) + 4
+            if name in _WATCHED:
+                hosts += name == b"host"
+                self._check_header(name, value, version)
+        if size > self._limits.max_header_bytes:
+            self._refuse(*self._too_large())
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._refuse(400, "bad_request", "an HTTP/1.1 request has exactly one host header")
+        self._url = self._target(self._url)
+
+    def _check_header(self, name: bytes, value: bytes, version: str) -> None:
+        if name == b"content-length" and int(value) > self._limits.max_body_bytes:
+            self._refuse(*self._body_too_large())
+        if name == b"transfer-encoding":
+            if version == "1.0":
+                self._refuse(400, "bad_request", "transfer-encoding does not exist in HTTP/1.0")
+            if value.lower() != b"chunked":
+                self._refuse(501, "not_implemented", "the only transfer coding supported is chunked")
+        if name == b"expect" and version == "1.1":
+            if value.lower() != b"100-continue":
+                self._refuse(417, "expectation_failed", "the only expectation supported is 100-continue")
+            self.wants_continue = True
+
+    def _target(self, url: bytes) -> bytes:
+        """Give the origin form of a target; the absolute form must be accepted (RFC 9112, 3.2.2)."""
+        if url[:7].lower() == b"http://":
+            _, slash, path = url[7:].partition(b"/")
+            url = slash + path if slash else b"/"
+        if b"#" in url or not (url.startswith(b"/") or (url == b"*" and self._parser.get_method() == b"OPTIONS")):
+            self._refuse(400, "bad_request", "the request target must be a path")
+        return url
+
+    def _too_large(self) -> Refusal:
+        limit = self._limits.max_header_bytes
+        return Refusal(431, "headers_too_large", f"request line and headers exceed {limit} bytes")
+
+    def _body_too_large(self) -> Refusal:
+        return Refusal(413, "body_too_large", f"the body exceeds {self._limits.max_body_bytes} bytes")
+
+    def _refuse(self, status: int, code: str, message: str) -> None:
+        self.refusal = Refusal(status, code, message)
+        raise _Stop
+
+
+class AnswerHead(NamedTuple):
+    """The head of an upstream's answer, without hop-by-hop and framing headers."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    content_length: int | None
+
+
+class ResponseParser:
+    """Turns an upstream's bytes into one answer at a time. `begin` comes before each."""
+
+    def __init__(self) -> None:
+        self.head: AnswerHead | None = None
+        """Set once the head is complete; interim (1xx) answers are skipped."""
+        self.complete = False
+        self.broken: str | None = None
+        """Why this is no proper answer, in words."""
+        self.begun = False
+        """At least one byte of an answer came."""
+        self._surplus = False
+        self._head_only = False
+        self._until_close = False
+        self._interim = False
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._head_bytes = 0
+        self._pieces: list[bytes] = []
+        self.on_body = self._pieces.append
+        self._parser = httptools.HttpResponseParser(self)
+
+    @property
+    def reusable(self) -> bool:
+        """The connection may carry another request."""
+        return (
+            self.complete
+            and not (self._surplus or self._head_only or self._until_close)
+            and self._parser.should_keep_alive()
+        )
+
+    def begin(self, *, head_only: bool) -> None:
+        """Expect an answer; `head_only` for one to HEAD."""
+        self.head = None
+        self.complete = self.begun = self._until_close = False
+        self._head_only = head_only
+        self._head_bytes = 0
+
+    def feed(self, data: bytes) -> bytes:
+        """Parse bytes and give the part of the body in them. Look at `head`, `complete` and `broken` afterwards."""
+        self.begun = True
+        if self.complete:
+            self._surplus = True
+            return b""
+        if self.head is None:
+            self._head_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.broken = "it switched protocols unasked"
+        except httptools.HttpParserError as error:
+            self._fail(error)
+        if self.head is None and self._head_bytes > _MAX_ANSWER_HEAD:
+            self.broken = self.broken or f"its head exceeds {_MAX_ANSWER_HEAD} bytes"
+        return self._body()
+
+    def eof(self) -> None:
+        """Note the end of the connection: it ends an answer that has no length of its own, and breaks any other."""
+        if self.complete or self.broken is not None:
+            return
+        if self._until_close:
+            self.complete = True
+        else:
+            self.broken = "it closed the connection"
+
+    def _fail(self, error: Exception) -> None:
+        if self.complete:
+            self._surplus = True
+        elif self.broken is None:
+            self.broken = f"it sent no proper HTTP: {error}"
+
+    def _body(self) -> bytes:
+        pieces = self._pieces
+        if not pieces:
+            return b""
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        return b"" if self._head_only else data
+
+    # Called by llhttp ---------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin an answer; one that nobody asked for makes the connection unusable."""
+        if self.complete:
+            raise _Stop
+        self._headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer, which is dropped."""
+        if self.head is None:
+            self._headers.append((name.lower(), value.rstrip()))
+
+    def on_headers_complete(self) -> None:
+        """Settle how the body ends."""
+        status = self._parser.get_status_code()
+        self._interim = status < 200  # noqa: PLR2004 -- the class of interim answers, RFC 9110 15.2
+        if self._interim:
+            return
+        length, named, coding = None, b"", b""
+        for name, value in self._headers:
+            if name == b"content-length":
+                length = int(value)
+            elif name == b"connection":
+                named += b"," + value
+            elif name == b"transfer-encoding":
+                coding = value.lower()
+        if coding not in (b"", b"chunked"):
+            self.broken = "it used a transfer coding other than chunked"
+            raise _Stop
+        dropped = not_forwarded(named)
+        self.head = AnswerHead(status, [header for header in self._headers if header[0] not in dropped], length)
+        bodiless = self._head_only or status in (204, 304)
+        self._until_close = length is None and not coding and not bodiless
+        self.complete = self._head_only
+
+    def on_message_complete(self) -> None:
+        """End the answer."""
+        self.complete = not self._interim

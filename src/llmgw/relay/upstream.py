@@ -1,11 +1,21 @@
 """The client side: pooled keep-alive connections to upstreams, HTTP/1.1 without TLS."""
 
+import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from llmgw.relay.carrier import Stale, UpstreamConnection
+from llmgw.relay.errors import UpstreamBroken, UpstreamUnreachable
+from llmgw.relay.parser import not_forwarded
 from llmgw.relay.response import UpstreamResponse
+from llmgw.relay.sweep import Sweep
+from llmgw.schema.errors import InvalidInput
 
 __all__ = ["Endpoint", "UpstreamPool", "UpstreamResponse"]
+
+_REPLACED = frozenset((b"host", b"expect"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +28,19 @@ class Endpoint:
     @classmethod
     def from_url(cls, url: str) -> "Endpoint":
         """Take host and port (default 80) of an `http://` URL; its path is ignored. Raises `InvalidInput`."""
-        raise NotImplementedError
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or 80
+        except ValueError:
+            parts, host, port = urlsplit(""), None, 0
+        if parts.scheme != "http" or not host:
+            raise InvalidInput(
+                f"{url!r} is not the URL of an upstream", hint="write http://host:port", field="endpoint"
+            )
+        return cls(host, port)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class UpstreamPool:
@@ -28,7 +50,13 @@ class UpstreamPool:
     """
 
     def __init__(self, *, connect_timeout_s: float = 2.0, idle_s: float = 4.0, max_idle_per_endpoint: int = 64) -> None:
-        raise NotImplementedError
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_s = idle_s
+        self._max_idle = max_idle_per_endpoint
+        self._idle: dict[str, deque[UpstreamConnection]] = {}
+        self._open: set[UpstreamConnection] = set()
+        self._sweep = Sweep()
+        self._closing = False
 
     async def request(
         self,
@@ -48,8 +76,93 @@ class UpstreamPool:
         Raises `UpstreamUnreachable` (nothing was sent), `UpstreamBroken`, `UpstreamTimeout`. Cancelling the awaiting
         task closes the connection at once.
         """
-        raise NotImplementedError
+        name = str(endpoint)
+        wire = _render(name, method, path, headers, body)
+        head_only = method == "HEAD"
+        connection = self._take(name)
+        if connection is not None:
+            try:
+                return await connection.send(wire, head_only=head_only, timeout_s=first_byte_timeout_s)
+            except Stale:
+                pass
+        connection = await self._dial(endpoint, name)
+        try:
+            return await connection.send(wire, head_only=head_only, timeout_s=first_byte_timeout_s)
+        except Stale as error:
+            raise UpstreamBroken(f"{error}, before answering", answer_bytes=0) from error
 
     def close(self) -> None:
         """Drop all connections."""
-        raise NotImplementedError
+        self._closing = True
+        for connection in tuple(self._open):
+            connection.transport.abort()
+
+    # For connections ----------------------------------------------------------------------------------
+
+    def opened(self, connection: UpstreamConnection) -> None:
+        """Watch a new connection."""
+        connection.deadline = asyncio.get_running_loop().time() + self._idle_s
+        self._open.add(connection)
+        self._sweep.add(connection)
+
+    def released(self, connection: UpstreamConnection) -> bool:
+        """Take a connection back whose answer is complete; False when it is not wanted."""
+        idle = self._idle.setdefault(connection.name, deque())
+        if self._closing or len(idle) >= self._max_idle:
+            return False
+        connection.deadline = asyncio.get_running_loop().time() + self._idle_s
+        idle.append(connection)
+        return True
+
+    def closed(self, connection: UpstreamConnection) -> None:
+        """Forget a connection."""
+        self._open.discard(connection)
+        self._sweep.discard(connection)
+        idle = self._idle.get(connection.name)
+        if idle is None:
+            return
+        if connection in idle:
+            idle.remove(connection)
+        if not idle:
+            del self._idle[connection.name]
+
+    # --------------------------------------------------------------------------------------------------
+
+    def _take(self, name: str) -> UpstreamConnection | None:
+        """Take the connection used last: the others may age out."""
+        idle = self._idle.get(name)
+        if not idle:
+            return None
+        now = asyncio.get_running_loop().time()
+        while idle:
+            connection = idle.pop()
+            if now < connection.deadline and not connection.transport.is_closing():
+                return connection
+            connection.drop()
+        return None
+
+    async def _dial(self, endpoint: Endpoint, name: str) -> UpstreamConnection:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await loop.create_connection(
+                    lambda: UpstreamConnection(self, name), endpoint.host, endpoint.port
+                )
+        except TimeoutError as error:
+            raise UpstreamUnreachable(f"upstream {name} took no connection in {self._connect_timeout_s:g} s") from error
+        except OSError as error:
+            raise UpstreamUnreachable(f"cannot connect to upstream {name}: {error.strerror or error}") from error
+        return connection
+
+
+def _render(name: str, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bytes:
+    """Write a request anew: nothing of the client's framing or connection gets through."""
+    dropped = not_forwarded(b",".join([value for key, value in headers if key == b"connection"]))
+    parts = [f"{method} {path} HTTP/1.1\r\nhost: {name}\r\n".encode("ascii")]
+    parts += [b"%b: %b\r\n" % header for header in headers if header[0] not in dropped and header[0] not in _REPLACED]
+    if body or method in ("POST", "PUT", "PATCH"):
+        parts.append(b"content-length: %d\r\n" % len(body))
+    head = b"".join(parts)
+    if head.count(b"\n") != len(parts) + 1 or path.count(" ") or not path.startswith("/"):
+        raise ValueError("a line break within a header, or a path that is none")
+    return b"%b\r\n%b" % (head, body)

@@ -1,0 +1,32 @@
+"""What every page may use, and who looks at it."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from llmgw.config.server import ServerConfig
+from llmgw.console.pages import Pages
+from llmgw.ports import Clock, Store
+from llmgw.schema.key import AdminToken
+from llmgw.server.fleet import Fleet
+from llmgw.server.services.sessions import Sessions
+
+COOKIE = "llmgw_session"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """Built once by `build_console`."""
+
+    fleet: Fleet
+    clock: Clock
+    store: Store
+    config: ServerConfig
+    version: str
+    sessions: Sessions
+    pages: Pages
+
+    def visitor(self, request: Request) -> AdminToken | None:
+        """Give the token of whoever looks; `None` for somebody who is not logged in."""
+        session = request.cookies.get(COOKIE)
+        return self.sessions.token(session) if session else None

@@ -1,0 +1,99 @@
+"""What needs somebody: sentences in order of harm, each with what to do."""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from llmgw.schema.admin.model import ModelRow, ModelState
+from llmgw.schema.admin.node import NodeRow
+from llmgw.schema.node import NodeState
+from llmgw.schema.value import Value
+
+
+class Harm(StrEnum):
+    """How much it hurts."""
+
+    BROKEN = "broken"
+    """Something does not work now."""
+    SOON = "soon"
+    """It works, and will not for long."""
+    NEXT = "next"
+    """Nothing is wrong; this is the next step."""
+
+
+class Need(Value, frozen=True, kw_only=True):
+    """One sentence."""
+
+    id: str
+    harm: Harm
+    text: str
+    what_to_do: str | None = None
+    """A command that does something about it."""
+
+
+def needs(
+    models: Sequence[ModelRow], nodes: Sequence[NodeRow], *, leading: bool, leader: str | None, loaded: bool
+) -> tuple[Need, ...]:
+    """Give all that needs somebody, worst first; empty when nothing does."""
+    if not loaded:
+        return (Need(id="loading", harm=Harm.BROKEN, text="The fleet is not read from the store yet."),)
+    found = (*_leadership(leading, leader), *_models(models), *_nodes(nodes), *_next(models, nodes))
+    return tuple(sorted(found, key=lambda need: list(Harm).index(need.harm)))
+
+
+def _leadership(leading: bool, leader: str | None) -> Iterator[Need]:  # noqa: FBT001 - the two come from one status
+    if leading:
+        return
+    text = f"This control plane stands by; {leader} leads." if leader else "No control plane leads: nothing can change."
+    yield Need(id="leader", harm=Harm.SOON if leader else Harm.BROKEN, text=text)
+
+
+def _models(models: Sequence[ModelRow]) -> Iterator[Need]:
+    for row in models:
+        harm = Harm.SOON if row.ready else Harm.BROKEN
+        if row.state is ModelState.PARKED:
+            text = f"{row.name} is parked after {_starts(row.failures)}: {row.reason}."
+            yield Need(id=f"model-{row.name}", harm=harm, text=text, what_to_do=f"llmgw ctl model unpark {row.name}")
+        elif row.state is ModelState.UNPLACEABLE:
+            text = f"{row.name} has {row.ready} of {row.desired} replicas and fits nowhere: {row.reason}."
+            yield Need(id=f"model-{row.name}", harm=harm, text=text, what_to_do=f"llmgw ctl model show {row.name}")
+        elif row.failures:
+            text = f"{row.name} does not start ({_starts(row.failures)}): {row.reason}."
+            yield Need(id=f"model-{row.name}", harm=harm, text=text, what_to_do=f"llmgw ctl model show {row.name}")
+
+
+def _nodes(nodes: Sequence[NodeRow]) -> Iterator[Need]:
+    for row in nodes:
+        what = f"llmgw ctl node show {row.id}"
+        if row.state in {NodeState.UNREACHABLE, NodeState.LOST}:
+            running = f", with {_count(len(row.replicas), 'replica')} on it" if row.replicas else ""
+            text = f"Node {row.id} is {row.state}{running}."
+            yield Need(id=f"node-{row.id}", harm=Harm.BROKEN, text=text, what_to_do=what)
+        problems = [f"device {device.index}: {device.problem}" for device in row.facts.devices if device.problem]
+        if problems:
+            text = f"Node {row.id} has unhealthy devices: {'; '.join(problems)}."
+            yield Need(id=f"devices-{row.id}", harm=Harm.SOON, text=text, what_to_do=what)
+
+
+def _next(models: Sequence[ModelRow], nodes: Sequence[NodeRow]) -> Iterator[Need]:
+    if not nodes:
+        yield Need(
+            id="first-node",
+            harm=Harm.NEXT,
+            text="No node has joined yet. Start an agent on each machine that should run models.",
+            what_to_do="llmgw agent --config /etc/llmgw/agent.toml",
+        )
+    if not models:
+        yield Need(
+            id="first-model",
+            harm=Harm.NEXT,
+            text="No model is served yet.",
+            what_to_do="llmgw ctl model serve NAME --source /path/to/weights.gguf",
+        )
+
+
+def _starts(count: int) -> str:
+    return _count(count, "failed start")
+
+
+def _count(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

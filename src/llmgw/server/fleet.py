@@ -9,12 +9,11 @@ from llmgw.ports import Clock, FleetRows, PutAdminToken, PutApiKey, PutSetting, 
 from llmgw.schema.demand import MetricSample, ModelDemand
 from llmgw.schema.errors import NoLeader, StoreUnavailable
 from llmgw.schema.key import AdminToken, ApiKey
-from llmgw.schema.lease import Fence
+from llmgw.schema.lease import Fence, LeaseStatus
 from llmgw.schema.link import LogReply
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.fold import fold, ordered
-from llmgw.server.lease import LeaseStatus
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
 

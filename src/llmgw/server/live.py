@@ -15,6 +15,8 @@ class Live(Value, frozen=True, kw_only=True):
     """One agent as last heard since this control plane leads. Stamps are seconds of this machine's monotonic clock."""
 
     node: str
+    stream: int
+    """Which of the node's streams this is; grows with each new one."""
     facts: NodeFacts
     reports: tuple[ShardReport, ...]
     """All shards of the node; kept as last heard when the stream is gone."""
@@ -80,4 +82,4 @@ class LiveNodes:
 
 
 def _told(live: Live) -> tuple[object, ...]:
-    return live.facts, live.reports, live.generation, live.connected
+    return live.stream, live.facts, live.reports, live.generation, live.connected

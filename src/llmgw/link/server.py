@@ -1,0 +1,230 @@
+"""The agents' listener: WebSocket streams of JSON messages, separate from the HTTP server so that it can close at once.
+
+It knows tokens, signs of life and message order; what messages mean is its handler's business.
+"""
+
+import asyncio
+import hmac
+import itertools
+import socket
+from collections import deque
+from typing import Protocol
+
+import msgspec
+from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from llmgw.schema.link import AgentMessage, Hello, Order, Ping, Refused, ServerMessage, Welcome
+from llmgw.telemetry import log
+
+PATH = "/agent/v1"
+PING_S = 5.0
+DEAD_S = 15.0
+"""Seconds without a byte after which a stream is dead: TCP alone never notices an unplugged peer."""
+HELLO_S = 5.0
+CLOSE_S = 0.5
+"""Seconds a closing stream may take before its connection is cut."""
+MAX_MESSAGE = 16 * 1024 * 1024
+"""A node with ten thousand weights stays below 4 MB."""
+_MAX_REASON = 123
+"""Bytes of a close frame's reason (RFC 6455, section 5.5)."""
+
+_log = log.get(__name__)
+_decoder = msgspec.json.Decoder(AgentMessage)
+_encoder = msgspec.json.Encoder()
+
+
+class AgentStream:
+    """One agent's open stream, after its hello was accepted. Sending never waits; of several orders the last wins."""
+
+    def __init__(self, connection: ServerConnection, *, node: str, number: int) -> None:
+        self.node = node
+        self.number = number
+        """Unique per listener: which of a node's streams this is."""
+        self._connection = connection
+        self._order: Order | None = None
+        self._others: deque[ServerMessage] = deque()
+        self._wake = asyncio.Event()
+        self._closing: str | None = None
+
+    def send(self, message: ServerMessage) -> None:
+        """Send a message soon; an order not sent yet is replaced by a newer one."""
+        if isinstance(message, Order):
+            self._order = message
+        else:
+            self._others.append(message)
+        self._wake.set()
+
+    def close(self, reason: str) -> None:
+        """Close the stream at once, telling the agent why; messages not sent yet are dropped."""
+        self._closing = reason
+        self._wake.set()
+
+    async def write(self) -> None:
+        """Send what there is to send, and signs of life, until the stream is closed."""
+        try:
+            while self._closing is None:
+                await self._pause()
+                for message in self._take():
+                    await self._connection.send(_encoder.encode(message).decode())
+        except ConnectionClosed:
+            return
+        await close(self._connection, self._closing)
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(PING_S):
+                await self._wake.wait()
+        except TimeoutError:
+            self._others.append(Ping())
+
+    def _take(self) -> list[ServerMessage]:
+        self._wake.clear()
+        if self._closing is not None:
+            return []
+        messages = list(self._others)
+        self._others.clear()
+        if self._order is not None:
+            messages.append(self._order)
+            self._order = None
+        return messages
+
+
+class AgentHandler(Protocol):
+    """What the listener's owner does with agents. No method may block."""
+
+    def admit(self, hello: Hello) -> Welcome | Refused:
+        """Decide about an agent whose token is right."""
+
+    def opened(self, stream: AgentStream, hello: Hello) -> None:
+        """A stream is open; an older one of the same node is to be closed."""
+
+    def heard(self, stream: AgentStream) -> None:
+        """Something came on the stream, whatever it was."""
+
+    def said(self, stream: AgentStream, message: AgentMessage) -> None:
+        """A message other than `Ping` and `Hello` came."""
+
+    def closed(self, stream: AgentStream) -> None:
+        """The stream is gone."""
+
+
+class AgentListener:
+    """Accepts agents on a socket and runs one stream for each."""
+
+    def __init__(self, handler: AgentHandler, *, token: str) -> None:
+        self._handler = handler
+        self._token = token
+        self._numbers = itertools.count(1)
+        self._server: Server | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Listen on a bound socket."""
+        self._server = await serve(
+            self._serve,
+            sock=sock,
+            compression=None,
+            ping_interval=None,
+            close_timeout=CLOSE_S,
+            open_timeout=HELLO_S,
+            max_size=MAX_MESSAGE,
+            server_header=None,
+        )
+
+    async def stop(self) -> None:
+        """Stop listening and cut what streams are left. Streams with a reason to tell are closed by the handler."""
+        if self._server is not None:
+            self._server.close(code=CloseCode.SERVICE_RESTART, reason="the control plane stops")
+            await self._server.wait_closed()
+
+    async def _serve(self, connection: ServerConnection) -> None:
+        hello = await self._hello(connection)
+        if hello is None:
+            return
+        answer = self._handler.admit(hello)
+        try:
+            await connection.send(_encoder.encode(answer).decode())
+        except ConnectionClosed:
+            return
+        if isinstance(answer, Refused):
+            await close(connection, answer.reason)
+            return
+        stream = AgentStream(connection, node=hello.node, number=next(self._numbers))
+        self._handler.opened(stream, hello)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(stream.write())
+                await self._read(connection, stream)
+                stream.close("the stream ended")
+        finally:
+            self._handler.closed(stream)
+
+    async def _hello(self, connection: ServerConnection) -> Hello | None:
+        """Read the first message; closes the connection unless it is a hello with the right token."""
+        peer = _peer(connection)
+        if connection.request is None or connection.request.path != PATH:
+            await close(connection, f"agents connect to {PATH}")
+            return None
+        try:
+            async with asyncio.timeout(HELLO_S):
+                message = _decoder.decode(await connection.recv())
+        except (TimeoutError, ConnectionClosed):
+            return None
+        except msgspec.MsgspecError as error:
+            _log.warning("agent.unreadable", peer=peer, error=str(error))
+            await close(connection, "not a message of this protocol")
+            return None
+        if not isinstance(message, Hello):
+            await close(connection, "the first message must be a hello")
+            return None
+        if not hmac.compare_digest(message.token.encode(), self._token.encode()):
+            _log.warning("agent.wrong_token", peer=peer, node=message.node)
+            await self._refuse(connection, Refused(reason="the token is not the one this control plane expects"))
+            return None
+        return message
+
+    async def _refuse(self, connection: ServerConnection, refused: Refused) -> None:
+        try:
+            await connection.send(_encoder.encode(refused).decode())
+        except ConnectionClosed:
+            return
+        await close(connection, refused.reason)
+
+    async def _read(self, connection: ServerConnection, stream: AgentStream) -> None:
+        """Hand messages on until the stream ends, is silent for too long or says what cannot be read."""
+        while True:
+            try:
+                async with asyncio.timeout(DEAD_S):
+                    data = await connection.recv()
+            except TimeoutError:
+                _log.warning("agent.silent", node=stream.node, seconds=DEAD_S)
+                return
+            except ConnectionClosed:
+                return
+            self._handler.heard(stream)
+            try:
+                message = _decoder.decode(data)
+            except msgspec.MsgspecError as error:
+                _log.warning("agent.unreadable", node=stream.node, error=str(error))
+                return
+            if not isinstance(message, Ping | Hello):
+                self._handler.said(stream, message)
+
+
+async def close(connection: ServerConnection, reason: str) -> None:
+    """Close a connection with a reason; cut it when the peer does not take part."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await connection.close(CloseCode.SERVICE_RESTART, _short(reason))
+    except TimeoutError:
+        connection.transport.abort()
+
+
+def _short(reason: str) -> str:
+    return reason.encode()[:_MAX_REASON].decode(errors="ignore")
+
+
+def _peer(connection: ServerConnection) -> str:
+    address = connection.remote_address
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

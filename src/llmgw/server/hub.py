@@ -1,0 +1,222 @@
+"""The hub: gives gateways the routing view over a Unix socket, and takes in their demand and metrics."""
+
+import asyncio
+import contextlib
+import socket
+from typing import Protocol
+
+import msgspec
+
+from llmgw.link.frames import FrameError, pack, read_frame
+from llmgw.ports import Clock, FleetRows
+from llmgw.schema.key import ApiKey
+from llmgw.schema.link import (
+    ControlMessage,
+    GatewayHello,
+    GatewayMessage,
+    GatewayReport,
+    Ping,
+    ViewDelta,
+    ViewSnapshot,
+)
+from llmgw.schema.view import KeysSection, RoutesSection, View
+from llmgw.server.changes import Changes
+from llmgw.server.demand import DemandBoard, GatewayLive
+from llmgw.server.live import LiveNodes
+from llmgw.server.view import key_entries, routes, routes_delta
+from llmgw.telemetry import log
+
+PING_S = 5.0
+DEAD_S = 15.0
+"""Seconds without a byte after which a gateway's stream is dead; gateways report each second."""
+SEND_S = 10.0
+"""Seconds a gateway may take to read what was sent before its stream is dropped; it comes back for a snapshot."""
+
+_log = log.get(__name__)
+_decoder = msgspec.json.Decoder(GatewayMessage)
+
+
+class FleetView(Protocol):
+    """What a view is made of."""
+
+    changes: Changes
+
+    @property
+    def loaded(self) -> bool:
+        """False until the rows were read."""
+
+    @property
+    def rows(self) -> FleetRows:
+        """All fleet tables."""
+
+    @property
+    def api_keys(self) -> tuple[ApiKey, ...]:
+        """All client keys."""
+
+    @property
+    def hash_key(self) -> bytes:
+        """The cluster's key for keyed hashes; empty until there is one."""
+
+
+class Hub:
+    """One view for all gateways. Each gateway's stream is sent what differs from what it was sent last."""
+
+    def __init__(self, *, source: str, fleet: FleetView, live: LiveNodes, board: DemandBoard, clock: Clock) -> None:
+        self._source = source
+        self._fleet = fleet
+        self._live = live
+        self._board = board
+        self._clock = clock
+        self._routes: RoutesSection | None = None
+        self._keys: KeysSection | None = None
+        self._streams: set[_Stream] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, sock: socket.socket) -> None:
+        """Listen on a bound Unix socket."""
+        self._server = await asyncio.start_unix_server(self._accept, sock=sock)
+
+    async def run(self) -> None:
+        """Keep the view up to date until cancelled."""
+        woken = asyncio.Event()
+        ends = (self._fleet.changes.subscribe(woken.set), self._live.changes.subscribe(woken.set))
+        try:
+            while True:
+                woken.clear()
+                self._refresh()
+                await woken.wait()
+        finally:
+            for end in ends:
+                end()
+
+    async def stop(self) -> None:
+        """Close all streams. Gateways serve on with the view they have."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def view(self) -> View | None:
+        """Give the whole view; `None` until rows were read: an empty view would take models from gateways."""
+        if self._routes is None:
+            return None
+        return View(source=self._source, routes=self._routes, keys=self._keys)
+
+    def _refresh(self) -> None:
+        if not self._fleet.loaded:
+            return
+        if self._refresh_routes() | self._refresh_keys():
+            for stream in self._streams:
+                stream.woken.set()
+
+    def _refresh_routes(self) -> bool:
+        reports = {report.id: report for live in self._live.all() for report in live.reports}
+        found = routes(self._fleet.rows, reports)
+        if self._routes is not None and found == self._routes.routes:
+            return False
+        self._routes = RoutesSection(version=1 if self._routes is None else self._routes.version + 1, routes=found)
+        return True
+
+    def _refresh_keys(self) -> bool:
+        hash_key = self._fleet.hash_key.hex()
+        entries = key_entries(self._fleet.api_keys)
+        if not hash_key:
+            return False
+        if self._keys is not None and (entries, hash_key) == (self._keys.keys, self._keys.hash_key):
+            return False
+        version = 1 if self._keys is None else self._keys.version + 1
+        self._keys = KeysSection(version=version, hash_key=hash_key, keys=entries)
+        return True
+
+    # Streams -------------------------------------------------------------------------------------
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "stream callbacks run in a task"  # noqa: S101 - tells mypy what asyncio promises
+        self._tasks.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (FrameError, msgspec.MsgspecError) as error:
+            _log.warning("gateway.unreadable", error=str(error))
+        except (OSError, TimeoutError) as error:
+            _log.info("gateway.stream_broke", error=str(error))
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello = await _read(reader)
+        if not isinstance(hello, GatewayHello):
+            return
+        gateway = GatewayLive(
+            name=hello.gateway, version=hello.version, pid=hello.pid, connected_at=self._clock.monotonic()
+        )
+        stream = _Stream(writer)
+        self._streams.add(stream)
+        self._board.connect(gateway)
+        _log.info("gateway.connected", gateway=gateway.name)
+        sending = asyncio.ensure_future(stream.send_views(self))
+        try:
+            while (message := await _read(reader)) is not None:
+                if isinstance(message, GatewayReport):
+                    self._board.report(message.report)
+        finally:
+            sending.cancel()
+            self._streams.discard(stream)
+            self._board.disconnect(gateway)
+            _log.info("gateway.disconnected", gateway=gateway.name)
+            with contextlib.suppress(asyncio.CancelledError, OSError, TimeoutError):
+                await sending
+
+
+class _Stream:
+    """One gateway's stream, and the view it was sent last."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.woken = asyncio.Event()
+        self._writer = writer
+        self._sent: View | None = None
+
+    async def send_views(self, hub: Hub) -> None:
+        """Send the view, then what changes, and signs of life; ends by closing the stream when it cannot."""
+        try:
+            while True:
+                view = hub.view()
+                if view is not None and view != self._sent:
+                    await self._send(ViewSnapshot(view=view) if self._sent is None else _delta(self._sent, view))
+                    self._sent = view
+                await self._pause()
+        finally:
+            self._writer.close()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(PING_S):
+                await self.woken.wait()
+        except TimeoutError:
+            await self._send(Ping())
+        self.woken.clear()
+
+    async def _send(self, message: ControlMessage) -> None:
+        self._writer.write(pack(message))
+        async with asyncio.timeout(SEND_S):
+            await self._writer.drain()
+
+
+def _delta(before: View, after: View) -> ViewDelta:
+    """Give what changed from one view to a later one of the same source."""
+    changed = None
+    if after.routes is not None and before.routes is not None and after.routes.version != before.routes.version:
+        changed = routes_delta(
+            before.routes.routes, after.routes.routes, base=before.routes.version, version=after.routes.version
+        )
+    keys = after.keys if after.keys != before.keys else None
+    return ViewDelta(routes=changed, view=View(source=after.source, keys=keys) if keys is not None else None)
+
+
+async def _read(reader: asyncio.StreamReader) -> GatewayMessage | None:
+    async with asyncio.timeout(DEAD_S):
+        frame = await read_frame(reader)
+    return None if frame is None else _decoder.decode(frame)

@@ -1,0 +1,99 @@
+"""Leading and standing by: what this control plane does as the lease comes and goes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from llmgw.schema.errors import Fenced, LlmgwError, NoLeader, StoreUnavailable
+from llmgw.telemetry import log
+
+LOOK_S = 0.1
+"""Longest pause between two looks at the lease: leading ends by the clock, without anybody telling."""
+FOLLOW_S = 1.0
+"""How often a standby reads the rows, so that its gateways' view is at most this old."""
+
+_log = log.get(__name__)
+
+
+class Right(Protocol):
+    """The right to lead."""
+
+    def is_leader(self) -> bool:
+        """True while this process may lead."""
+
+
+class AgentDoor(Protocol):
+    """Lets agents in and out."""
+
+    def open(self) -> None:
+        """Take on agents from now on."""
+
+    def close(self, reason: str) -> None:
+        """Let all agents go at once and refuse others."""
+
+
+class Leadership:
+    """Loads, bootstraps, lets agents in and reconciles while the lease is held; follows the store otherwise."""
+
+    def __init__(
+        self,
+        *,
+        lease: Right,
+        load: Callable[[], Awaitable[None]],
+        bootstrap: Callable[[], Awaitable[None]],
+        agents: AgentDoor,
+        reconcile: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._lease = lease
+        self._load = load
+        self._bootstrap = bootstrap
+        self._agents = agents
+        self._reconcile = reconcile
+        self._changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look at the lease now: it may have changed. To be called on the loop."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Lead and follow until cancelled; then agents are let go at once."""
+        while True:
+            try:
+                await (self._lead() if self._lease.is_leader() else self._follow())
+            except (Fenced, NoLeader, StoreUnavailable) as error:
+                _log.warning("leader.cannot", error=error.message)
+                await self._look()
+            except LlmgwError as error:
+                _log.error("leader.cannot", error=error.message, hint=error.hint)
+                await asyncio.sleep(FOLLOW_S)
+
+    async def _lead(self) -> None:
+        await self._load()
+        await self._bootstrap()
+        _log.info("leader.leads")
+        self._agents.open()
+        reconciling = asyncio.ensure_future(self._reconcile())
+        try:
+            while self._lease.is_leader() and not reconciling.done():
+                await self._look()
+        finally:
+            # Agents first: each second they stay with us is one the next leader lacks them.
+            self._agents.close("this control plane no longer leads")
+            reconciling.cancel()
+            _log.info("leader.stands_down")
+            await asyncio.gather(reconciling, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        await self._load()
+        for _ in range(round(FOLLOW_S / LOOK_S)):
+            if self._lease.is_leader():
+                return
+            await self._look()
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+        self._changed.clear()

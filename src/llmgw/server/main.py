@@ -1,0 +1,120 @@
+"""The control plane's process: start, run, stop in the right order."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from llmgw.config.server import ServerConfig
+from llmgw.schema.errors import InvalidInput
+from llmgw.server.listen import bind_tcp, bind_unix
+from llmgw.server.wiring import ControlPlane, build, gateway_socket
+from llmgw.telemetry import log
+from llmgw.telemetry.clock import SystemClock
+
+HTTP_GRACE_S = 5.0
+"""Seconds running requests may take when the process stops; agents and lease are long gone by then."""
+
+_log = log.get(__name__)
+
+
+def run(config: ServerConfig) -> int:
+    """Run a control plane until it is told to stop. Raises `LlmgwError` when it cannot start."""
+    log.configure(level=config.log_level, style=config.log_format, process="server")
+    _make_data_dir(Path(config.data_dir))
+    with contextlib.ExitStack() as stack:
+        # Bound before anything runs: a port in use must leave no trace.
+        api = stack.enter_context(bind_tcp(config.api_listen, field="api_listen"))
+        agents = stack.enter_context(bind_tcp(config.agent_listen, field="agent_listen"))
+        gateways = stack.enter_context(bind_unix(gateway_socket(config), field="gateway_socket"))
+        try:
+            uvloop.run(_serve(config, api, agents, gateways))
+        finally:
+            gateway_socket(config).unlink(missing_ok=True)
+    return 0
+
+
+async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket, gateways: socket.socket) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    clock = SystemClock()
+    plane = build(config, clock)
+    try:
+        async with asyncio.TaskGroup() as group:
+            http = _Http(plane.app)
+            serving = group.create_task(http.serve(sockets=[api]))
+            await plane.listener.start(agents)
+            await plane.hub.start(gateways)
+            leading = group.create_task(plane.leadership.run())
+            others = (
+                group.create_task(plane.hub.run()),
+                group.create_task(plane.metrics.measure_lag(clock)),
+                leading,
+            )
+            plane.lease.start()
+            _log.info("server.started", api=config.api_listen, agents=config.agent_listen)
+            await stop.wait()
+            _log.info("server.stopping")
+            await _let_go(plane, leading)
+            http.should_exit = True
+            await serving
+            for task in others:
+                task.cancel()
+    finally:
+        await _let_go(plane, None)
+        await plane.hub.stop()
+        await plane.store.close()
+        _log.info("server.stopped")
+
+
+async def _let_go(plane: ControlPlane, leading: asyncio.Task[None] | None) -> None:
+    """Let agents go, then the lease: whoever leads next should find them looking for a leader. Twice does no harm."""
+    if leading is not None:
+        leading.cancel()
+        await asyncio.wait({leading})
+    plane.agents.close("this control plane stops")
+    await plane.listener.stop()
+    await asyncio.to_thread(plane.lease.release_and_stop)
+
+
+class _Http(uvicorn.Server):
+    """The HTTP server inside a process whose signals are not its business."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=round(HTTP_GRACE_S),
+            )
+        )
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+
+def _make_data_dir(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"data_dir = {str(path)!r} cannot be made: {error.strerror}",
+            hint="choose a folder this user may write",
+            field="data_dir",
+        ) from error

@@ -1,0 +1,165 @@
+"""The reconciler: recomputes what should be from what is, woken by changes and at least once a second."""
+
+import asyncio
+from typing import Protocol
+
+from llmgw.core.snapshot import Snapshot
+from llmgw.ports import Clock, FleetRows, Write
+from llmgw.schema.desired import DesiredState, Mode
+from llmgw.schema.errors import Fenced, NoLeader, StoreUnavailable
+from llmgw.schema.lease import Fence
+from llmgw.server.fleet import Fleet
+from llmgw.server.live import Live, LiveNodes
+from llmgw.server.observe import Observer
+from llmgw.server.turn import Heard, Rules, Turn, decide, desired_sets
+from llmgw.telemetry import log
+
+TURN_S = 1.0
+"""Longest pause between two turns: time itself changes things (back-off, silence)."""
+FAILED_S = 0.25
+"""Pause after a turn that failed, so that a store that is away is not hammered."""
+
+_log = log.get(__name__)
+
+
+class Orders(Protocol):
+    """The agents' streams as the reconciler sees them."""
+
+    def sent(self, node: str) -> DesiredState | None:
+        """Give the order sent last on the node's stream; `None` when none was sent on it yet."""
+
+    def send(self, node: str, stream: int, state: DesiredState) -> None:
+        """Send an order on one stream of a node."""
+
+
+class FenceSource(Protocol):
+    """Tells what orders must carry."""
+
+    def fence(self) -> Fence | None:
+        """Give epoch and holder; `None` unless this process leads now."""
+
+
+class Reconciler:
+    """Runs turns while this process leads. Makes no decision of its own; see `turn`."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        live: LiveNodes,
+        orders: Orders,
+        lease: FenceSource,
+        clock: Clock,
+        observer: Observer,
+        rules: Rules,
+    ) -> None:
+        self._fleet = fleet
+        self._live = live
+        self._orders = orders
+        self._lease = lease
+        self._clock = clock
+        self._observer = observer
+        self._rules = rules
+        self._violations: tuple[str, ...] = ()
+
+    async def run(self) -> None:
+        """Turn until cancelled."""
+        woken = asyncio.Event()
+        ends = (self._fleet.wakes.subscribe(woken.set), self._live.changes.subscribe(woken.set))
+        try:
+            while True:
+                if not await self._survive():
+                    await asyncio.sleep(FAILED_S)
+                await _first(woken, TURN_S)
+                woken.clear()
+        finally:
+            for end in ends:
+                end()
+
+    async def turn(self) -> Turn:
+        """Run one turn: write what was decided, then send the orders that follow from it.
+
+        Raises what `Fleet.change` raises; then nothing was ordered.
+        """
+        self._observe()
+        decided: list[tuple[Turn, tuple[Live, ...]]] = []
+
+        def choose(rows: FleetRows) -> tuple[Write, ...]:
+            heard = self._heard()
+            turn = decide(rows, heard, self._rules, self._observer)
+            decided.append((turn, heard.live))
+            return turn.writes
+
+        await self._fleet.change(choose)
+        turn, live = decided[-1]
+        self._report(turn)
+        self._enforce(turn, live)
+        return turn
+
+    async def _survive(self) -> bool:
+        try:
+            await self.turn()
+        except (Fenced, NoLeader, StoreUnavailable) as error:
+            _log.warning("reconcile.turn_failed", error=error.message)
+            return False
+        except Exception:  # noqa: BLE001 - a level-triggered loop must outlive a defect in one turn; the next may pass
+            _log.exception("reconcile.turn_broke")
+            return False
+        return True
+
+    def _heard(self) -> Heard:
+        return Heard(live=self._live.all(), now=self._clock.now(), monotonic=self._clock.monotonic())
+
+    def _observe(self) -> None:
+        """Tell agents that are new who leads now, without asking anything of them: their reports come first."""
+        fence = self._lease.fence()
+        new = tuple(live for live in self._live.all() if live.connected and self._orders.sent(live.node) is None)
+        if fence is None or not new:
+            return
+        sets = {found.node: found for found in desired_sets(self._fleet.rows, self._snapshot(), ())}
+        for live in new:
+            found = sets.get(live.node)
+            generation = max(live.generation, found.generation if found else 0)
+            state = DesiredState(
+                epoch=fence.epoch,
+                holder=fence.holder,
+                generation=generation,
+                mode=Mode.OBSERVE,
+                shards=found.shards if found else (),
+                watch_paths=found.watch_paths if found else (),
+            )
+            self._orders.send(live.node, live.stream, state)
+
+    def _snapshot(self) -> Snapshot:
+        return self._observer.snapshot(self._fleet.rows, reports={}, now=self._clock.now())
+
+    def _enforce(self, turn: Turn, live: tuple[Live, ...]) -> None:
+        """Order what was decided, of the agents whose reports were part of the decision."""
+        fence = self._lease.fence()
+        if fence is None:
+            return
+        sets = {found.node: found for found in turn.sets}
+        for one in live:
+            found = sets.get(one.node)
+            if found is None or not one.connected:
+                continue
+            state = found.order(fence, Mode.ENFORCE)
+            if _mark(self._orders.sent(one.node)) != _mark(state):
+                self._orders.send(one.node, one.stream, state)
+
+    def _report(self, turn: Turn) -> None:
+        if turn.violations and turn.violations != self._violations:
+            _log.error("reconcile.plan_refused", violations=turn.violations)
+        self._violations = turn.violations
+
+
+def _mark(state: DesiredState | None) -> tuple[int, str, int, Mode] | None:
+    return None if state is None else (state.epoch, state.holder, state.generation, state.mode)
+
+
+async def _first(woken: asyncio.Event, longest_s: float) -> None:
+    try:
+        async with asyncio.timeout(longest_s):
+            await woken.wait()
+    except TimeoutError:
+        return

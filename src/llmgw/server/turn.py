@@ -1,0 +1,192 @@
+"""One turn of the reconciler as a pure decision: rows and reports in, writes out. Applied, the next turn gives none."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from llmgw.core.desired import desired_shards, digest, watch_paths
+from llmgw.core.parking import BackoffPolicy, for_revision
+from llmgw.core.plan_lint import lint
+from llmgw.core.replica_fsm import advance
+from llmgw.core.snapshot import Snapshot
+from llmgw.ports import AppendEvent, DeleteReplica, FleetRows, PutNode, PutReplica, PutStatus, Write
+from llmgw.schema.desired import DesiredShard, DesiredState, Mode
+from llmgw.schema.lease import Fence
+from llmgw.schema.model import ModelStatus
+from llmgw.schema.node import Node, Reachability
+from llmgw.schema.plan import Plan
+from llmgw.schema.replica import Replica
+from llmgw.schema.report import ShardReport
+from llmgw.schema.value import Value
+from llmgw.server.execute import Names, carry_out
+from llmgw.server.fold import fold
+from llmgw.server.live import Live
+from llmgw.server.observe import Observer
+from llmgw.server.registration import Silence, registrations
+
+Planner = Callable[[Snapshot], Plan]
+"""A port: in this process now, in a worker process once fleets need it."""
+
+
+class Heard(Value, frozen=True, kw_only=True):
+    """What was heard when the turn began, and the two clocks, read once."""
+
+    live: tuple[Live, ...]
+    now: datetime
+    monotonic: float
+
+
+class Rules(Value, frozen=True, kw_only=True):
+    """What does not change from turn to turn while one process leads."""
+
+    planner: Planner
+    policy: BackoffPolicy
+    silence: Silence
+    names: Names
+
+
+class DesiredSet(Value, frozen=True, kw_only=True):
+    """What one node should run, under the generation that counts it."""
+
+    node: str
+    generation: int
+    shards: tuple[DesiredShard, ...]
+    watch_paths: tuple[str, ...]
+
+    def order(self, fence: Fence, mode: Mode) -> DesiredState:
+        """Give it as an order of the leader with `fence`."""
+        return DesiredState(
+            epoch=fence.epoch,
+            holder=fence.holder,
+            generation=self.generation,
+            mode=mode,
+            shards=self.shards,
+            watch_paths=self.watch_paths,
+        )
+
+
+class Turn(Value, frozen=True, kw_only=True):
+    """What a turn decided."""
+
+    writes: tuple[Write, ...]
+    sets: tuple[DesiredSet, ...]
+    """One per node; to be ordered once the writes took place, not before."""
+    violations: tuple[str, ...]
+    """Why the plan was refused; then nothing of it is among the writes."""
+
+
+def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> Turn:
+    """Decide one turn: nodes, replicas, plan, and the generation of each node's desired set."""
+    writes: list[Write] = list(
+        registrations(rows.nodes, heard.live, silence=rules.silence, now=heard.now, monotonic=heard.monotonic)
+    )
+    rows = fold(rows, writes)
+    advanced = _advance_all(rows, heard, rules.policy)
+    writes.extend(advanced)
+    rows = fold(rows, advanced)
+
+    reports = {live.node: live.reports for live in heard.live}
+    snapshot = observer.snapshot(rows, reports=reports, now=heard.now)
+    plan = rules.planner(snapshot)
+    violations = lint(snapshot, plan)
+    if not violations:
+        carried_out = carry_out(plan, snapshot, rules.names)
+        writes.extend(carried_out)
+        rows = fold(rows, carried_out)
+
+    sets = desired_sets(rows, snapshot, heard.live)
+    writes.extend(_counted(rows, sets))
+    return Turn(writes=tuple(writes), sets=sets, violations=violations)
+
+
+def desired_sets(rows: FleetRows, snapshot: Snapshot, live: tuple[Live, ...]) -> tuple[DesiredSet, ...]:
+    """Give the desired set of each node in `rows`, with a generation of its own where it differs from the last one."""
+    models = {model.model.name: model.model for model in snapshot.models}
+    placed = _by_node(rows.replicas)
+    watched = watch_paths(rows.models)
+    obeyed = {one.node: one.generation for one in live}
+    sets = []
+    for node in rows.nodes:
+        shards = desired_shards(node.id, placed.get(node.id, ()), models)
+        beyond = obeyed.get(node.id, 0)
+        generation = node.generation
+        # An agent may have obeyed more than the store remembers (a lost store): it would refuse what we count.
+        if beyond > generation or digest(shards, (), watched) != node.desired_digest:
+            generation = max(generation, beyond) + 1
+        sets.append(DesiredSet(node=node.id, generation=generation, shards=shards, watch_paths=watched))
+    return tuple(sets)
+
+
+def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[Write]:
+    models = {model.name: model for model in rows.models}
+    before = {status.model: status for status in rows.statuses}
+    statuses = {
+        name: for_revision(before.get(name) or ModelStatus(model=name, revision=model.revision), model.revision)
+        for name, model in models.items()
+    }
+    reports: dict[str, ShardReport] = {report.id: report for live in heard.live for report in live.reports}
+    obedient = _obedient(rows.nodes, heard.live)
+    gone = _gone(rows)
+    writes: list[Write] = []
+    for replica in rows.replicas:
+        status = statuses.get(replica.model) or ModelStatus(model=replica.model, revision=replica.revision)
+        step = advance(
+            replica,
+            model=models.get(replica.model),
+            status=status,
+            reports=reports,
+            heard=obedient,
+            policy=policy,
+            now=heard.now,
+            gone=gone,
+        )
+        if replica.model in statuses:
+            statuses[replica.model] = step.status
+        if step.replica is None:
+            writes.append(DeleteReplica(id=replica.id))
+        elif step.replica != replica:
+            writes.append(PutReplica(replica=step.replica))
+        writes.extend(AppendEvent(event=event) for event in step.events)
+    writes.extend(PutStatus(status=status) for name, status in statuses.items() if status != before.get(name))
+    return writes
+
+
+def _obedient(nodes: tuple[Node, ...], live: tuple[Live, ...]) -> frozenset[str]:
+    """Name the nodes whose silence about a shard means that it is gone.
+
+    Only those that are connected and said so after they obeyed the set as it is stored: an agent that has not yet
+    read the order to start a shard reports it just as little as one that has ended it.
+    """
+    generations = {node.id: node.generation for node in nodes}
+    return frozenset(one.node for one in live if one.connected and one.generation >= generations.get(one.node, 0))
+
+
+def _gone(rows: FleetRows) -> frozenset[str]:
+    """Name the nodes that hold replicas and are lost or removed: nothing more will be heard of what ran there."""
+    there = {node.id for node in rows.nodes if node.reachability is not Reachability.LOST}
+    return frozenset(
+        shard.allocation.node
+        for replica in rows.replicas
+        for shard in replica.shards
+        if shard.allocation.node not in there
+    )
+
+
+def _by_node(replicas: tuple[Replica, ...]) -> dict[str, list[Replica]]:
+    placed: dict[str, list[Replica]] = {}
+    for replica in replicas:
+        for node in {shard.allocation.node for shard in replica.shards}:
+            placed.setdefault(node, []).append(replica)
+    return placed
+
+
+def _counted(rows: FleetRows, sets: tuple[DesiredSet, ...]) -> list[Write]:
+    """Give the writes that keep new generations, so that no later leader counts one twice."""
+    return [
+        PutNode(
+            node=replace(node, generation=found.generation, desired_digest=digest(found.shards, (), found.watch_paths))
+        )
+        for node, found in zip(rows.nodes, sets, strict=True)
+        if found.generation != node.generation
+    ]

@@ -1,0 +1,134 @@
+"""The one place where the control plane's parts are made and put together."""
+
+import asyncio
+import importlib.metadata
+from pathlib import Path
+
+import msgspec
+from starlette.types import ASGIApp
+
+from llmgw.config.server import ServerConfig
+from llmgw.core.lease import Candidate
+from llmgw.core.parking import BackoffPolicy
+from llmgw.core.planner import plan
+from llmgw.engines.registry import adapter
+from llmgw.link.server import AgentListener
+from llmgw.ports import Clock
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.model import Model
+from llmgw.schema.plan import Claim
+from llmgw.schema.weights import Weights
+from llmgw.server.agents import Agents
+from llmgw.server.bootstrap import agent_token, bootstrap
+from llmgw.server.demand import DemandBoard
+from llmgw.server.execute import Names
+from llmgw.server.fleet import Fleet
+from llmgw.server.http.app import build_app
+from llmgw.server.hub import Hub
+from llmgw.server.identity import SecretKind, new_holder_id, new_replica_id, new_secret
+from llmgw.server.leader import Leadership
+from llmgw.server.lease import LeaseThread
+from llmgw.server.live import LiveNodes
+from llmgw.server.observe import Observer, Resolved
+from llmgw.server.process_metrics import ProcessMetrics
+from llmgw.server.reconcile import Reconciler
+from llmgw.server.registration import Silence
+from llmgw.server.turn import Rules
+from llmgw.store.sql import SqlStore, open_store
+
+
+class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
+    """All parts of one control plane, not yet running."""
+
+    store: SqlStore
+    lease: LeaseThread
+    agents: Agents
+    listener: AgentListener
+    leadership: Leadership
+    hub: Hub
+    metrics: ProcessMetrics
+    app: ASGIApp
+
+
+def gateway_socket(config: ServerConfig) -> Path:
+    """Where gateways of this machine connect."""
+    return Path(config.gateway_socket or Path(config.data_dir) / "hub.sock")
+
+
+def build(config: ServerConfig, clock: Clock) -> ControlPlane:
+    """Make the parts; to be called on the loop they will run on. Opens the store, which blocks, and reads secrets.
+
+    Raises `InvalidInput`, `Conflict` or `StoreError`, each with what to do.
+    """
+    data = Path(config.data_dir)
+    token = agent_token(Path(config.agent_token_file or data / "agent-token"))
+    metrics = ProcessMetrics()
+    store = open_store(config.store_url or f"sqlite:///{data / 'llmgw.db'}", observe=metrics.store_call)
+    me = Candidate(holder=new_holder_id(), name=config.name, address=f"http://{config.api_listen}")
+    lease = LeaseThread(store.lease_store(), clock, me)
+
+    live = LiveNodes()
+    board = DemandBoard(clock)
+    agents = Agents(live=live, lease=lease, clock=clock)
+    observer = Observer(resolved)
+    fleet = Fleet(store=store, clock=clock, lease=lease, observer=observer, live=live, demand=board, logs=agents)
+
+    async def make_first_secrets() -> None:
+        await bootstrap(fleet, clock, Path(config.credentials_file or data / "credentials.json"), urls=_urls(config))
+
+    async def reconcile() -> None:
+        # Made anew for each term: silence counts from its start.
+        rules = _rules(config, leading_since=clock.monotonic())
+        await Reconciler(
+            fleet=fleet, live=live, orders=agents, lease=lease, clock=clock, observer=observer, rules=rules
+        ).run()
+
+    leadership = Leadership(
+        lease=lease, load=fleet.load, bootstrap=make_first_secrets, agents=agents, reconcile=reconcile
+    )
+    loop = asyncio.get_running_loop()
+
+    def look_at_lease() -> None:
+        loop.call_soon_threadsafe(leadership.wake)
+
+    lease.on_change(look_at_lease)
+    return ControlPlane(
+        store=store,
+        lease=lease,
+        agents=agents,
+        listener=AgentListener(agents, token=token),
+        leadership=leadership,
+        hub=Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock),
+        metrics=metrics,
+        app=build_app(fleet, clock, store, config=config, version=importlib.metadata.version("llmgw")),
+    )
+
+
+def resolved(model: Model, weights: Weights | None, cores_usable: float | None) -> Resolved:
+    """Ask the model's engine adapter. A model no adapter is there for keeps its profile as it is."""
+    try:
+        engine = adapter(model.profile.engine)
+    except InvalidInput:
+        profile = model.profile
+        claim = Claim(cores=profile.cores, devices=profile.devices_per_node, device_class=profile.device_class)
+        return Resolved(profile=profile, claim=claim)
+    profile = engine.resolve(model.profile, model.role, weights, cores_usable)
+    return Resolved(profile=profile, claim=engine.claim(profile, weights))
+
+
+def _rules(config: ServerConfig, *, leading_since: float) -> Rules:
+    return Rules(
+        planner=plan,
+        policy=BackoffPolicy(base_s=config.backoff_base_s, max_s=config.backoff_max_s, park_after=config.park_after),
+        silence=Silence(
+            unreachable_after_s=config.unreachable_after_s,
+            lost_after_s=config.lost_after_s,
+            leading_since=leading_since,
+        ),
+        names=Names(replica=new_replica_id, engine_key=lambda: new_secret(SecretKind.ENGINE_KEY)),
+    )
+
+
+def _urls(config: ServerConfig) -> dict[str, str]:
+    urls = {"api_url": f"http://{config.api_listen}"}
+    return urls if config.gateway_url is None else {**urls, "base_url": config.gateway_url}

@@ -2,8 +2,9 @@
 
 import difflib
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeGuard, TypeVar, get_args
 
 import msgspec
 
@@ -38,13 +39,29 @@ def parse(kind: type[C], text: str, *, where: str) -> C:
 
 
 def _refuse_unknown(kind: type[msgspec.Struct], data: dict[str, object], where: str) -> None:
-    known = [field.encode_name for field in msgspec.structs.fields(kind)]
-    for key in data:
-        if key in known:
-            continue
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
-        raise InvalidInput(f"{where}: unknown key {key!r}", hint=hint, field=key, allowed=tuple(known))
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for key, value in data.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(fields)}"
+            raise InvalidInput(f"{where}: unknown key {key!r}", hint=hint, field=key, allowed=tuple(fields))
+        for inner_kind, inner, place in _tables(fields[key].type, value):
+            _refuse_unknown(inner_kind, inner, f"{where}: {key}{place}")
+
+
+def _tables(kind: object, value: object) -> Iterator[tuple[type[msgspec.Struct], dict[str, object], str]]:
+    """Give the tables within a value with the struct each is read as: `[[fabrics]]`, `[contexts.NAME]`."""
+    struct = next((inner for inner in get_args(kind) if _is_struct(inner)), None)
+    if struct is None:
+        return
+    pairs = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    for place, inner in pairs:
+        if isinstance(inner, dict):
+            yield struct, inner, f"[{place}]"
+
+
+def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 def _field(text: str) -> str | None:

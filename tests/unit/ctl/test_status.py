@@ -1,0 +1,50 @@
+from llmgw.ctl.status import text
+from llmgw.schema.summary import (
+    ClassCounts,
+    FabricCounts,
+    ModelCounts,
+    NodeCounts,
+    ParkedModel,
+    ReplicaCounts,
+    Summary,
+)
+
+
+def test_a_healthy_fleet_is_five_lines():
+    summary = Summary(
+        version="0.1.0",
+        leader="control-1",
+        epoch=3,
+        nodes=NodeCounts(total=1, ready=1, cordoned=0, draining=0, unreachable=0),
+        replicas=ReplicaCounts(ready=1, starting=0, draining=0, failed=0),
+        models=ModelCounts(total=1, satisfied=1, short=0),
+    )
+    assert text(summary) == (
+        "control plane  control-1 leads, epoch 3 (llmgw 0.1.0)\n"
+        "nodes          1 of 1 ready\n"
+        "models         1 of 1 satisfied\n"
+        "replicas       1 ready"
+    )
+
+
+def test_everything_that_is_wrong_is_named():
+    summary = Summary(
+        version="0.1.0",
+        nodes=NodeCounts(total=5, ready=2, cordoned=1, draining=1, unreachable=1),
+        gpus=(ClassCounts(device_class="h100-80gb", total=16, used=8, unhealthy=1),),
+        fabrics=(FabricCounts(fabric="ib-a", nodes=2, nodes_with_weights=1, models_present=3, largest_free_block=8),),
+        replicas=ReplicaCounts(ready=1, starting=2, draining=0, failed=1),
+        models=ModelCounts(total=3, satisfied=1, short=2),
+        unplaceable=("big",),
+        parked=(ParkedModel(model="broken", failures=5, reason="not a GGUF file"),),
+    )
+    assert text(summary) == (
+        "control plane  nobody leads: nothing can be changed (llmgw 0.1.0)\n"
+        "nodes          2 of 5 ready, 1 cordoned, 1 draining, 1 unreachable\n"
+        "devices        h100-80gb: 7 of 16 free, 1 unhealthy\n"
+        "fabric         ib-a: 2 nodes, 1 with weights, 3 models present, largest free block 8\n"
+        "models         1 of 3 satisfied, 2 short\n"
+        "replicas       1 ready, 2 starting, 1 failed\n"
+        "unplaceable    big: llmgw ctl model show big\n"
+        "parked         broken after 5 failures: not a GGUF file"
+    )

@@ -108,12 +108,23 @@ class UpstreamResponse:
                 self._waiter = asyncio.get_running_loop().create_future()
                 await self._waiter
 
+    async def begun(self) -> None:
+        """Wait for the first piece of the body, or its end, so that a client is promised nothing before.
+
+        Raises as `chunks` does.
+        """
+        while not self._buffer and not self.complete:
+            if self._error is not None:
+                raise self._error
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+
     async def read(self, limit: int, *, idle_timeout_s: float | None = None) -> bytes:
         """Read the whole body. Raises as `chunks` does, and `AnswerTooLarge` beyond `limit` bytes.
 
         Costs one wake-up, however many pieces the body comes in.
         """
-        if self.complete and self._error is None and self.body_bytes <= limit:
+        if self.intact and self.body_bytes <= limit:
             return self.take()
         self.allow_silence(idle_timeout_s)
         whole = _Whole(self, limit)
@@ -130,6 +141,11 @@ class UpstreamResponse:
             carrier.drop()
 
     # For consumers in this package --------------------------------------------------------------------
+
+    @property
+    def intact(self) -> bool:
+        """The whole body waits to be taken."""
+        return self.complete and self._buffered == self.body_bytes
 
     def take(self) -> bytes:
         """Take what is buffered."""

@@ -27,6 +27,9 @@ async def pipe(
     `end`, or just let the error out, which breaks the client's connection. An exception of `transform` comes out as it
     is. Cancelling closes the upstream.
     """
+    if response.intact and transform is None and exchange.request.method != "HEAD":
+        exchange.respond(response.status, headers, response.take())
+        return
     flow = _Flow(response, exchange, transform)
     length = response.content_length if transform is None else None
     exchange.start(response.status, headers, content_length=length)

@@ -79,8 +79,9 @@ class RequestParser:
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._lines: list[tuple[bytes, bytes]] = []
         self._body: bytes | bytearray = b""
-        self._head_bytes = 0
+        self._wire_bytes = 0
         self._upgrading = False
 
     def feed(self, data: bytes) -> bytes:
@@ -97,15 +98,23 @@ class RequestParser:
     def _feed(self, data: bytes) -> None:
         if self.refusal is not None:
             return
-        if self.stage is Stage.HEAD:
-            self._head_bytes += len(data)
+        self._wire_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             self._fail(error)
-        if self.stage is Stage.HEAD and self._head_bytes > self._limits.max_header_bytes + _SLICE:
+        if self._wire_bytes > self._limits.max_header_bytes + _SLICE:
+            self._check_wire()
+
+    def _check_wire(self) -> None:
+        """Bound what has no other bound: a head without an end, chunk extensions, trailers.
+
+        Chunks of one byte, the worst a sane client sends, take 6 bytes each.
+        """
+        beyond = self._wire_bytes - self._limits.max_header_bytes - _SLICE
+        if self.refusal is None and (self.stage is Stage.HEAD or beyond > 8 * len(self._body)):
             self.refusal = self._too_large()
 
     def _fail(self, error: Exception) -> None:
@@ -124,7 +133,7 @@ class RequestParser:
         """
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b\r\n" % (method, self._url, version)]
-        lines += [b"%b: %b\r\n" % header for header in self._headers if header[0] != b"upgrade"]
+        lines += [b"%b: %b\r\n" % header for header in self._lines if header[0] != b"upgrade"]
         self._parser = httptools.HttpRequestParser(self)
         self._feed(b"".join(lines) + b"\r\n")
         self._feed(rest)
@@ -135,9 +144,9 @@ class RequestParser:
         """Begin a request."""
         self.stage = Stage.HEAD
         self._url = b""
-        self._headers = []
+        self._lines = []
         self._body = b""
-        self._head_bytes = 0
+        self._wire_bytes = 0
         self._upgrading = False
 
     def on_url(self, url: bytes) -> None:
@@ -145,12 +154,8 @@ class RequestParser:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, or a trailer, which is dropped."""
-        if self.stage is not Stage.HEAD:
-            return
-        self._headers.append((name.lower(), value.rstrip()))
-        if len(self._headers) > self._limits.max_headers:
-            self._refuse(431, "headers_too_large", f"more than {self._limits.max_headers} header lines")
+        """Take a header, or a trailer, which is dropped with the list it goes to."""
+        self._lines.append((name.lower(), value.rstrip()))
 
     def on_headers_complete(self) -> None:
         """Decide whether the body is wanted at all."""
@@ -160,6 +165,7 @@ class RequestParser:
             self._upgrading = True
             return
         self._check_head(self._parser.get_http_version())
+        self._headers, self._lines = self._lines, []
         self.stage = Stage.BODY
 
     def on_body(self, data: bytes) -> None:
@@ -198,12 +204,12 @@ class RequestParser:
         if version not in ("1.1", "1.0"):
             self._refuse(505, "http_version", f"HTTP/{version} is not spoken here; use HTTP/1.1")
         size, hosts = len(self._url), 0
-        for name, value in self._headers:
+        for name, value in self._lines:
             size += len(name) + len(value) + 4
             if name in _WATCHED:
                 hosts += name == b"host"
                 self._check_header(name, value, version)
-        if size > self._limits.max_header_bytes:
+        if size > self._limits.max_header_bytes or len(self._lines) > self._limits.max_headers:
             self._refuse(*self._too_large())
         if hosts > 1 or (hosts == 0 and version == "1.1"):
             self._refuse(400, "bad_request", "an HTTP/1.1 request has exactly one host header")
@@ -232,8 +238,9 @@ class RequestParser:
         return url
 
     def _too_large(self) -> Refusal:
-        limit = self._limits.max_header_bytes
-        return Refusal(431, "headers_too_large", f"request line and headers exceed {limit} bytes")
+        limits = self._limits
+        text = f"request line and headers exceed {limits.max_header_bytes} bytes or {limits.max_headers} lines"
+        return Refusal(431, "headers_too_large", text)
 
     def _body_too_large(self) -> Refusal:
         return Refusal(413, "body_too_large", f"the body exceeds {self._limits.max_body_bytes} bytes")
@@ -263,6 +270,7 @@ class ResponseParser:
         self.begun = False
         """At least one byte of an answer came."""
         self._surplus = False
+        self._keep_alive = False
         self._head_only = False
         self._until_close = False
         self._interim = False
@@ -275,16 +283,12 @@ class ResponseParser:
     @property
     def reusable(self) -> bool:
         """The connection may carry another request."""
-        return (
-            self.complete
-            and not (self._surplus or self._head_only or self._until_close)
-            and self._parser.should_keep_alive()
-        )
+        return self.complete and self._keep_alive and not self._surplus
 
     def begin(self, *, head_only: bool) -> None:
         """Expect an answer; `head_only` for one to HEAD."""
         self.head = None
-        self.complete = self.begun = self._until_close = False
+        self.complete = self.begun = self._until_close = self._keep_alive = False
         self._head_only = head_only
         self._head_bytes = 0
 
@@ -339,8 +343,7 @@ class ResponseParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header, or a trailer, which is dropped."""
-        if self.head is None:
-            self._headers.append((name.lower(), value.rstrip()))
+        self._headers.append((name.lower(), value.rstrip()))
 
     def on_headers_complete(self) -> None:
         """Settle how the body ends."""
@@ -367,4 +370,7 @@ class ResponseParser:
 
     def on_message_complete(self) -> None:
         """End the answer."""
-        self.complete = not self._interim
+        if self._interim or self._head_only:
+            return
+        self.complete = True
+        self._keep_alive = self._parser.should_keep_alive()

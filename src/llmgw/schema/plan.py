@@ -24,6 +24,8 @@ class Allocation(Value, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     devices: tuple[str, ...] = ()
     """Device ids."""
+    fabric: str | None = None
+    """Fabric over which the replica's shards talk; `None` for a replica on one node that asked for none."""
 
 
 class Constraint(StrEnum):

@@ -1,0 +1,58 @@
+"""Parking: back-off between failed starts of a model, and giving up on it.
+
+Invariants: a cause in the environment (`counts=False`) never parks; a cause that cannot heal parks at once;
+a parked model stays parked until an operator unparks it or changes it, never by time.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from llmgw.schema.model import ModelStatus, Parked
+from llmgw.schema.report import Death
+from llmgw.schema.value import Value
+
+
+class BackoffPolicy(Value, frozen=True, kw_only=True):
+    """How long to wait between failed starts, and how many there may be."""
+
+    base_s: float
+    """Seconds after the first failure; doubles with each further one."""
+    max_s: float
+    park_after: int
+    """Consecutive failed starts after which a model is parked."""
+
+
+def after_failure(status: ModelStatus, death: Death, policy: BackoffPolicy, now: datetime) -> ModelStatus:
+    """Give the status after a failed start."""
+    status = msgspec.structs.replace(status, last_failure=death.cause)
+    if status.parked is not None:
+        return status
+    failures = status.failures + 1
+    if not death.counts:
+        return msgspec.structs.replace(status, retry_at=now + delay(failures, policy))
+    if not death.heals or failures >= policy.park_after:
+        parked = Parked(failures=failures, reason=death.cause, since=now)
+        return msgspec.structs.replace(status, failures=failures, retry_at=None, parked=parked)
+    return msgspec.structs.replace(status, failures=failures, retry_at=now + delay(failures, policy))
+
+
+def after_success(status: ModelStatus) -> ModelStatus:
+    """Give the status after a replica became ready. A parked model stays parked: one good start mends no other."""
+    return msgspec.structs.replace(status, failures=0, retry_at=None, last_failure=None)
+
+
+def unparked(status: ModelStatus) -> ModelStatus:
+    """Give the status after an operator's unpark: everything may be tried again, at once."""
+    return msgspec.structs.replace(status, failures=0, retry_at=None, parked=None)
+
+
+def for_revision(status: ModelStatus, revision: int) -> ModelStatus:
+    """Give the status that belongs to a revision: a changed model starts anew."""
+    return status if status.revision == revision else ModelStatus(model=status.model, revision=revision)
+
+
+def delay(failures: int, policy: BackoffPolicy) -> timedelta:
+    """Give the pause after so many consecutive failures, counted from 1."""
+    doublings = min(failures - 1, 32)  # far beyond any sensible ceiling, and no overflow
+    return timedelta(seconds=min(policy.max_s, policy.base_s * 2.0**doublings))

@@ -1,0 +1,187 @@
+"""What should change, before asking where it could go: replicas to stop now, replicas wanted, and who stands in.
+
+A replica of the model's present revision on nodes that stay is current. A ready one that is not (older revision, node
+lost or draining) stands in: it serves until a current one is ready in its place. All others that are not current go
+at once. Never more current replicas than desired; a parked model wants nothing new.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from llmgw.core.demand import desired_replicas
+from llmgw.core.fit import Need, need_of
+from llmgw.core.snapshot import ModelSnapshot, Snapshot
+from llmgw.schema.model import ModelStatus, Parked
+from llmgw.schema.node import NodeState
+from llmgw.schema.plan import Removal
+from llmgw.schema.replica import Replica, ReplicaState
+from llmgw.schema.value import Value
+
+_LEAVING = frozenset({NodeState.LOST, NodeState.DRAINING})
+_SILENT = frozenset({NodeState.LOST, NodeState.UNREACHABLE})
+
+
+class StandIn(Value, frozen=True, kw_only=True):
+    """A ready replica that serves until another does, and why it is to go."""
+
+    replica: Replica
+    reason: str
+    silent: bool
+    """Its node is lost: it may not serve at all, so that nothing waits for it."""
+
+
+class Want(Value, frozen=True, kw_only=True):
+    """One more replica of a model."""
+
+    model: ModelSnapshot
+    need: Need
+    nth: int
+    """Which replica of the model it will be, from 0."""
+    stand_ins: tuple[StandIn, ...]
+    """Replicas of the same model that may be stopped to make room, the least useful first."""
+    same_model: Mapping[str, int]
+    """The model's replicas per node."""
+
+
+class Wanted(Value, frozen=True, kw_only=True):
+    """What should change."""
+
+    removals: tuple[Removal, ...]
+    wants: tuple[Want, ...]
+    """In the order in which they are to be served."""
+    corpses: tuple[Replica, ...]
+    """Failed replicas of parked models: they keep their place, logs and all, until another wants it."""
+
+
+def wanted(snapshot: Snapshot) -> Wanted:
+    """Compare what is with what should be."""
+    states = {seen.node.id: seen.state for seen in snapshot.nodes}
+    by_model: dict[str, list[Replica]] = {seen.model.name: [] for seen in snapshot.models}
+    removals: list[Removal] = []
+    for replica in sorted(snapshot.replicas, key=lambda replica: replica.id):
+        if replica.state is ReplicaState.DRAINING:
+            continue
+        reason = _orphaned(replica, by_model, states)
+        if reason is None:
+            by_model[replica.model].append(replica)
+        else:
+            removals.append(Removal(replica=replica.id, reason=reason))
+    wants: list[Want] = []
+    corpses: list[Replica] = []
+    for model in sorted(snapshot.models, key=lambda seen: seen.model.name):
+        stock = _sort(model, by_model[model.model.name], states)
+        removals.extend(stock.removals)
+        corpses.extend(stock.corpses)
+        wants.extend(_wants(model, stock))
+    return Wanted(removals=tuple(removals), wants=tuple(sorted(wants, key=_order)), corpses=tuple(corpses))
+
+
+def parked(model: ModelSnapshot) -> Parked | None:
+    """Give why the model's present revision is parked."""
+    status: ModelStatus = model.status
+    return status.parked if status.revision == model.model.revision else None
+
+
+class _Stock(Value, frozen=True, kw_only=True):
+    """A model's replicas, sorted out. `current` and `stand_ins` are those that stay for now."""
+
+    current: tuple[Replica, ...]
+    stand_ins: tuple[StandIn, ...]
+    corpses: tuple[Replica, ...]
+    removals: tuple[Removal, ...]
+
+
+def _orphaned(replica: Replica, models: Mapping[str, object], states: Mapping[str, NodeState]) -> str | None:
+    if replica.model not in models:
+        return "its model was removed"
+    for shard in replica.shards:
+        if shard.allocation.node not in states:
+            return f"its node {shard.allocation.node} was removed"
+    return None
+
+
+def _sort(model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str, NodeState]) -> _Stock:
+    desired = desired_replicas(model.model)
+    current: list[Replica] = []
+    stand_ins: list[StandIn] = []
+    removals: list[Removal] = []
+    for replica in replicas:
+        reason = _leaving(replica, model, states)
+        if reason is None:
+            current.append(replica)
+        elif replica.state is ReplicaState.READY:
+            stand_ins.append(StandIn(replica=replica, reason=reason, silent=_on(replica, states, {NodeState.LOST})))
+        else:
+            removals.append(Removal(replica=replica.id, reason=reason))
+    current.sort(key=lambda replica: _keep(replica, states))
+    surplus = f"{len(current)} replicas, {desired} wanted"
+    removals.extend(Removal(replica=replica.id, reason=surplus) for replica in current[desired:])
+    current = current[:desired]
+    serving = sum(replica.state is ReplicaState.READY for replica in current)
+    stand_ins.sort(key=lambda one: _keep(one.replica, states), reverse=True)
+    dismissed = max(0, len(stand_ins) - max(0, desired - serving))
+    removals.extend(Removal(replica=one.replica.id, reason=one.reason) for one in stand_ins[:dismissed])
+    return _Stock(
+        current=tuple(current),
+        stand_ins=tuple(stand_ins[dismissed:]),
+        corpses=tuple(r for r in current if r.state is ReplicaState.FAILED) if parked(model) else (),
+        removals=tuple(removals),
+    )
+
+
+def _leaving(replica: Replica, model: ModelSnapshot, states: Mapping[str, NodeState]) -> str | None:
+    """Say why a replica cannot stay where it is or as it is."""
+    for shard in replica.shards:
+        state = states[shard.allocation.node]
+        if state in _LEAVING:
+            return f"its node {shard.allocation.node} is {state}"
+    if replica.revision != model.model.revision:
+        return f"replaced by revision {model.model.revision}"
+    return None
+
+
+def _on(replica: Replica, states: Mapping[str, NodeState], among: Iterable[NodeState]) -> bool:
+    return any(states[shard.allocation.node] in among for shard in replica.shards)
+
+
+def _keep(replica: Replica, states: Mapping[str, NodeState]) -> tuple[object, ...]:
+    """Order in which replicas are worth keeping: serving, on nodes that answer, furthest on, oldest."""
+    progress = (ReplicaState.READY, ReplicaState.STARTING, ReplicaState.FAILED).index(replica.state)
+    return (_on(replica, states, _SILENT), progress, replica.created_at, replica.id)
+
+
+def _wants(model: ModelSnapshot, stock: _Stock) -> Iterable[Want]:
+    if parked(model) is not None:
+        return
+    have, desired = len(stock.current), desired_replicas(model.model)
+    covered = sum(not one.silent for one in stock.stand_ins)
+    pending = sum(replica.state is not ReplicaState.READY for replica in stock.current)
+    # What nobody covers is wanted at once; what stand-ins cover is replaced one at a time.
+    count = min(desired - have, max(desired - have - covered, 1 - pending))
+    if count <= 0:
+        return
+    need, same_model = need_of(model), _per_node(stock)
+    for index in range(count):
+        yield Want(model=model, need=need, nth=have + index, stand_ins=stock.stand_ins, same_model=same_model)
+
+
+def _per_node(stock: _Stock) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for replica in stock.current + tuple(one.replica for one in stock.stand_ins):
+        for shard in replica.shards:
+            counts[shard.allocation.node] = counts.get(shard.allocation.node, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _order(want: Want) -> tuple[object, ...]:
+    """First every model's first replica, then the large before the small, so that crumbs fill gaps and not blocks."""
+    need, model = want.need, want.model.model
+    return (
+        want.nth > 0,
+        -need.devices * need.nodes,
+        -need.nodes,
+        -need.memory_bytes,
+        -need.milli_cores,
+        model.created_at,
+        model.name,
+        want.nth,
+    )

@@ -13,6 +13,7 @@ import contextlib
 import cProfile
 import io
 import json
+import os
 import pstats
 import signal
 import socket
@@ -114,7 +115,7 @@ class Load(asyncio.Protocol):
 async def serve_upstream() -> None:
     """Run the upstream until killed."""
     server = await asyncio.get_running_loop().create_server(Upstream, "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201 -- the parent reads it
+    print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.Event().wait()
 
 
@@ -137,7 +138,7 @@ async def serve_relay(upstream: int) -> None:
     server = HttpServer(handle, Limits(), lambda _status, code, _message: code.encode())
     sock = socket.create_server(("127.0.0.1", 0))
     await server.serve(sock)
-    print(sock.getsockname()[1], flush=True)  # noqa: T201 -- the parent reads it
+    print(sock.getsockname()[1], flush=True)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     await stop.wait()
@@ -178,13 +179,13 @@ async def measure(port: int, relay: int, name: str, connections: int, seconds: f
         "connections": connections,
         "units": units,
         "per_second": round(units / wall),
-        "load1": float(Path("/proc/loadavg").read_text().split()[0]),
+        "load1": round(os.getloadavg()[0], 2),
     }
 
 
 def spawn(*arguments: str) -> tuple[subprocess.Popen[str], int]:
     """Start another role of this file; it prints its port."""
-    process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)  # noqa: S603 -- this very file
+    process = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None  # noqa: S101 -- for the type checker
     return process, int(process.stdout.readline())
 
@@ -217,7 +218,7 @@ def main() -> None:
         for name, connections in (("request", 1), ("request", 16), ("chunk", 64)):
             if arguments.only in (None, name):
                 seconds = min(arguments.seconds, 10)
-                print(json.dumps(uvloop.run(measure(port, relay.pid, name, connections, seconds))), flush=True)  # noqa: T201 -- the result
+                print(json.dumps(uvloop.run(measure(port, relay.pid, name, connections, seconds))), flush=True)
 
 
 if __name__ == "__main__":

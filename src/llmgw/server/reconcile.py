@@ -3,7 +3,6 @@
 import asyncio
 from typing import Protocol
 
-from llmgw.core.snapshot import Snapshot
 from llmgw.ports import Clock, FleetRows, Write
 from llmgw.schema.desired import DesiredState, Mode
 from llmgw.schema.errors import Fenced, NoLeader, StoreUnavailable
@@ -11,7 +10,7 @@ from llmgw.schema.lease import Fence
 from llmgw.server.fleet import Fleet
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
-from llmgw.server.turn import Heard, Rules, Turn, decide, desired_sets
+from llmgw.server.turn import Heard, Rules, Turn, decide
 from llmgw.telemetry import log
 
 TURN_S = 1.0
@@ -113,25 +112,12 @@ class Reconciler:
     def _observe(self) -> None:
         """Tell agents that are new who leads now, without asking anything of them: their reports come first."""
         fence = self._lease.fence()
-        new = tuple(live for live in self._live.all() if live.connected and self._orders.sent(live.node) is None)
-        if fence is None or not new:
-            return
-        sets = {found.node: found for found in desired_sets(self._fleet.rows, self._snapshot(), ())}
-        for live in new:
-            found = sets.get(live.node)
-            generation = max(live.generation, found.generation if found else 0)
-            state = DesiredState(
-                epoch=fence.epoch,
-                holder=fence.holder,
-                generation=generation,
-                mode=Mode.OBSERVE,
-                shards=found.shards if found else (),
-                watch_paths=found.watch_paths if found else (),
-            )
+        for live in self._live.all():
+            if fence is None or not live.connected or self._orders.sent(live.node) is not None:
+                continue
+            # It carries no set: an agent that must change nothing needs none.
+            state = DesiredState(epoch=fence.epoch, holder=fence.holder, generation=live.generation, mode=Mode.OBSERVE)
             self._orders.send(live.node, live.stream, state)
-
-    def _snapshot(self) -> Snapshot:
-        return self._observer.snapshot(self._fleet.rows, reports={}, now=self._clock.now())
 
     def _enforce(self, turn: Turn, live: tuple[Live, ...]) -> None:
         """Order what was decided, of the agents whose reports were part of the decision."""

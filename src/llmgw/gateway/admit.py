@@ -1,0 +1,200 @@
+"""Admission: a place at a replica, or a place in the queue for one.
+
+A `Place` is the only holder of a permit and its context manager the only one who gives it back, on every path:
+answered, failed, retried, cancelled, or cancelled in the very moment it was granted.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+
+from llmgw.gateway.choose import choose
+from llmgw.gateway.errors import ApiError, model_not_found, model_unavailable, overloaded
+from llmgw.gateway.permits import Grant, LocalPermits, Recall, Returned, Want
+from llmgw.gateway.routes_view import LiveRoute, LiveView, Target
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Place:
+    """A request's place at a replica, from selection to the end of its answer."""
+
+    __slots__ = ("_admission", "_limited", "target")
+
+    def __init__(self, admission: "Admission", target: Target, *, limited: bool) -> None:
+        self._admission = admission
+        self._limited = limited
+        self.target = target
+
+    def __enter__(self) -> Target:
+        return self.target
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._admission.give_back(self.target, limited=self._limited)
+
+
+class _Waiter:
+    __slots__ = ("affinity", "future", "since", "tried")
+
+    def __init__(self, future: "asyncio.Future[Place]", affinity: int, tried: frozenset[str], since: float) -> None:
+        self.future = future
+        self.affinity = affinity
+        self.tried = tried
+        self.since = since
+
+
+class Admission:
+    """One worker's gate: bounded first-in-first-out queues, one per model. `send` takes messages to the master."""
+
+    def __init__(
+        self,
+        view: LiveView,
+        permits: LocalPermits,
+        send: Callable[[Want | Returned], None],
+        *,
+        queue_per_model: int,
+        queue_timeout_s: float,
+    ) -> None:
+        self._view = view
+        self._permits = permits
+        self._send = send
+        self._limit = queue_per_model
+        self._timeout_s = queue_timeout_s
+        self._queues: dict[str, deque[_Waiter]] = {}
+        self._told: dict[str, int] = {}
+
+    async def enter(self, route: LiveRoute, *, affinity: int, tried: frozenset[str] = _NOBODY) -> Place:
+        """Get a place at a replica of `route` that is not in `tried`, waiting for one if need be.
+
+        Raises `ApiError`: 503 when nothing serves the model, 429 when the queue is full or the wait too long.
+        """
+        queue = self._queues.get(route.model)
+        if not queue:
+            place = self._try(route, affinity, tried)
+            if place is not None:
+                return place
+        if not route.targets:
+            raise model_unavailable(route.model, route.unavailable)
+        if queue is not None and len(queue) >= self._limit:
+            raise overloaded(route.model, waiting=len(queue))
+        return await self._wait(route.model, affinity, tried)
+
+    def give_back(self, target: Target, *, limited: bool) -> None:
+        """End a place. Called by `Place` only; `limited` says that it holds a permit."""
+        target.in_flight -= 1
+        if limited:
+            owed = self._permits.release(target.pool)
+            if owed is not None:
+                self._send(owed)
+        if target.model in self._queues:
+            self.pump(target.model)
+
+    def granted(self, grant: Grant) -> None:
+        """Take in permits from the master."""
+        owed = self._permits.granted(grant)
+        if owed is not None:
+            self._send(owed)
+        self.pump_all()
+
+    def recalled(self, recall: Recall) -> None:
+        """Give permits back to the master, now or as requests end."""
+        self._send(self._permits.recalled(recall))
+
+    def pump_all(self) -> None:
+        """Look at all queues anew: permits or the view changed."""
+        for model in tuple(self._queues):
+            self.pump(model)
+
+    def pump(self, model: str) -> None:
+        """Let waiting requests in, first come first served, as far as there are places."""
+        queue = self._queues.get(model)
+        if queue is None:
+            return
+        route = self._view.route(model)
+        for waiter in tuple(queue):
+            if waiter.future.done():
+                continue
+            if route is None:
+                waiter.future.set_exception(model_not_found(model))
+                continue
+            place = self._try(route, waiter.affinity, waiter.tried)
+            if place is not None:
+                queue.remove(waiter)
+                waiter.future.set_result(place)
+            elif not waiter.tried:
+                break
+        self._tell(model)
+
+    def waiting(self, model: str) -> int:
+        """Requests that wait for a place now."""
+        return len(self._queues.get(model, ()))
+
+    def oldest_wait_s(self, model: str, now: float) -> float | None:
+        """Seconds the longest waiting request has waited; `None` when none waits."""
+        queue = self._queues.get(model)
+        return now - queue[0].since if queue else None
+
+    def _try(self, route: LiveRoute, affinity: int, tried: frozenset[str]) -> Place | None:
+        permits = self._permits
+
+        def usable(target: Target) -> bool:
+            return (target.slots is None or permits.free(target.pool) > 0) and target.id not in tried
+
+        now = asyncio.get_running_loop().time()
+        target = choose(route.targets, affinity=affinity, now=now, usable=usable)
+        if target is None:
+            return None
+        target.in_flight += 1
+        limited = target.slots is not None
+        if limited:
+            permits.take(target.pool)
+        return Place(self, target, limited=limited)
+
+    async def _wait(self, model: str, affinity: int, tried: frozenset[str]) -> Place:
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(loop.create_future(), affinity, tried, loop.time())
+        self._queues.setdefault(model, deque()).append(waiter)
+        self._tell(model)
+        deadline = loop.call_later(self._timeout_s, self._expire, model, waiter)
+        try:
+            return await waiter.future
+        except asyncio.CancelledError:
+            if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
+                with waiter.future.result():  # granted in the moment it was cancelled: back it goes
+                    raise
+            raise
+        finally:
+            deadline.cancel()
+            self._forget(model, waiter)
+
+    def _expire(self, model: str, waiter: _Waiter) -> None:
+        if waiter.future.done():
+            return
+        route = self._view.route(model)
+        error: ApiError = overloaded(model, waiting=self.waiting(model), waited_s=self._timeout_s)
+        if route is not None and not route.targets:
+            error = model_unavailable(model, route.unavailable)
+        waiter.future.set_exception(error)
+
+    def _forget(self, model: str, waiter: _Waiter) -> None:
+        queue = self._queues.get(model)
+        if queue is None:
+            return
+        if waiter in queue:
+            queue.remove(waiter)
+        self._tell(model)
+        if not queue:
+            del self._queues[model]
+
+    def _tell(self, model: str) -> None:
+        count = len(self._queues.get(model, ()))
+        if self._told.get(model, 0) == count:
+            return
+        if count:
+            self._told[model] = count
+        else:
+            self._told.pop(model, None)
+        self._send(Want(model=model, count=count))

@@ -1,0 +1,98 @@
+"""An engine's answer on its way to the client: a stream passed on, a plain answer handed over, one put together."""
+
+import msgspec
+
+from llmgw.gateway.ask import Ask
+from llmgw.gateway.assemble import Assembler, Incomplete
+from llmgw.gateway.call import Call
+from llmgw.gateway.errors import EngineError, error_event, from_engine
+from llmgw.gateway.sse import EventSplitter, StreamFilter, events, payload
+from llmgw.relay.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from llmgw.relay.forward import pipe
+from llmgw.relay.upstream import UpstreamResponse
+from llmgw.schema.engine import EngineKind
+
+MAX_PLAIN_BYTES = 256 * 1024 * 1024
+"""A plain answer is held whole, so that one that breaks can still become an error. Large batches of embeddings fit."""
+MAX_ERROR_BYTES = 1024 * 1024
+
+_EVENT_STREAM = b"text/event-stream"
+_JSON = b"application/json"
+
+
+class Answerer:
+    """Hands answers on. `idle_timeout_s` is how long an engine may be silent within one."""
+
+    def __init__(self, *, idle_timeout_s: float) -> None:
+        self._idle_s = idle_timeout_s
+
+    async def error(self, response: UpstreamResponse) -> EngineError:
+        """Read an engine's error and give it in OpenAI's shape."""
+        body = await response.read(MAX_ERROR_BYTES, idle_timeout_s=self._idle_s)
+        return from_engine(response.status, body)
+
+    async def give(self, call: Call, ask: Ask, kind: str, response: UpstreamResponse) -> None:
+        """Answer the client. Raises `UpstreamError` only while nothing has gone out: another replica may be asked."""
+        call.meter.begin(per_choice=kind == EngineKind.LLAMACPP)
+        streamed = (response.header(b"content-type") or b"").startswith(_EVENT_STREAM)
+        if not streamed:
+            await self._plain(call, response)
+        elif ask.streams or ask.chat is None:
+            await self._stream(call, ask, response)
+        else:
+            await self._assembled(call, response, Assembler(chat=ask.chat))
+
+    async def _plain(self, call: Call, response: UpstreamResponse) -> None:
+        body = await response.read(MAX_PLAIN_BYTES, idle_timeout_s=self._idle_s)
+        call.meter.read(body)
+        call.respond(response.status, [(b"content-type", response.header(b"content-type") or _JSON)], body)
+
+    async def _stream(self, call: Call, ask: Ask, response: UpstreamResponse) -> None:
+        exchange = call.exchange
+        await response.begun()
+        # From here on the client is promised an answer: what breaks now is told within the stream.
+        call.status = response.status
+        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=call.first_token)
+        headers = [
+            (b"content-type", response.header(b"content-type") or _EVENT_STREAM),
+            (b"cache-control", b"no-cache"),
+            (b"x-accel-buffering", b"no"),
+            (b"x-request-id", call.request_id),
+        ]
+        try:
+            await pipe(response, exchange, headers=headers, transform=watched, idle_timeout_s=self._idle_s)
+        except UpstreamError as error:
+            if watched.done:
+                exchange.end()
+                return
+            timed_out = isinstance(error, UpstreamTimeout)
+            call.status = 504 if timed_out else 502
+            code = "upstream_timeout" if timed_out else "upstream_error"
+            what = "the engine fell silent" if timed_out else "the engine broke"
+            exchange.write(error_event(f"{what} before its answer was complete", code=code))
+            exchange.end()
+
+    async def _assembled(self, call: Call, response: UpstreamResponse, assembler: Assembler) -> None:
+        splitter = EventSplitter()
+        async for piece in response.chunks(idle_timeout_s=self._idle_s):
+            for event in events(splitter.feed(piece)):
+                data = payload(event)
+                if data is None:
+                    continue
+                if call.first_token_at is None:
+                    call.first_token()
+                if b'"usage"' in data:
+                    call.meter.read(data)
+                _add(assembler, data, response)
+        try:
+            body = assembler.result()
+        except Incomplete as error:
+            raise UpstreamBroken("the stream ended too early", answer_bytes=response.body_bytes) from error
+        call.respond(200, [(b"content-type", _JSON)], body)
+
+
+def _add(assembler: Assembler, data: bytes, response: UpstreamResponse) -> None:
+    try:
+        assembler.add(data)
+    except msgspec.DecodeError as error:
+        raise UpstreamBroken("the stream holds what is no chunk", answer_bytes=response.body_bytes) from error

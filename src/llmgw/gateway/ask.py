@@ -1,0 +1,57 @@
+"""What a surface makes of a request: all that is needed to put it to a replica, whichever is chosen."""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import UNSET, Raw, UnsetType
+
+from llmgw.gateway.errors import ApiError
+from llmgw.gateway.routes_view import LiveRoute
+from llmgw.schema.model import Role
+
+_AFFINITY_BYTES = 512
+"""How much of a prompt's beginning decides which of equally loaded replicas is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request, read."""
+
+    model: str
+    path: str
+    body: Callable[[str, int | None], bytes]
+    """What to send to a replica of this kind with this context."""
+    affinity: int
+    streams: bool = False
+    """The client wants a stream."""
+    wants_usage: bool = False
+    """The client wants usage in its stream."""
+    chat: bool | None = None
+    """Which shape is assembled from a stream; `None` for what is never streamed."""
+
+
+def affinity_of(prompt: Raw | UnsetType) -> int:
+    """Give a number that is the same for prompts with the same beginning."""
+    return 0 if prompt is UNSET else zlib.crc32(memoryview(prompt)[:_AFFINITY_BYTES])
+
+
+def refuse_role(route: LiveRoute, roles: frozenset[Role], path: str) -> None:
+    """Refuse a request to a model that is not for it. Raises `ApiError` 400 that says what the model is for."""
+    if route.role in roles:
+        return
+    raise ApiError(
+        400,
+        f"the model {route.model!r} has the role {route.role.value!r} and does not answer {path};"
+        f" ask it at {_HOME[route.role]}",
+        code="wrong_role",
+        param="model",
+    )
+
+
+_HOME = {
+    Role.CHAT: "/v1/chat/completions",
+    Role.GUARD: "/v1/chat/completions",
+    Role.EMBED: "/v1/embeddings",
+    Role.RERANK: "/v1/rerank",
+}

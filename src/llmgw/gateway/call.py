@@ -1,0 +1,68 @@
+"""One request on its way through a worker: what is known of it, for its answer, its metrics and its log line."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+from llmgw.gateway.errors import ApiError
+from llmgw.gateway.usage import UsageMeter
+from llmgw.relay.exchange import Exchange
+
+CLIENT_LEFT = 499
+"""Status in metrics and logs of a request whose client left; nobody sees it on the wire."""
+
+_ID_CHARACTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+_ID_LENGTH = 128
+
+
+class Call:
+    """A request and how it fares."""
+
+    __slots__ = (
+        "exchange",
+        "first_token_at",
+        "key",
+        "label",
+        "meter",
+        "model",
+        "replica",
+        "request_id",
+        "retries",
+        "started_at",
+        "status",
+    )
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.request_id = _request_id(exchange.request.header(b"x-request-id"))
+        self.started_at = asyncio.get_running_loop().time()
+        self.first_token_at: float | None = None
+        self.label = ""
+        """Name of the route: `chat`, `completions`, `embeddings`, `models`; empty for other paths."""
+        self.key: str | None = None
+        self.model: str | None = None
+        """Set once the model is known to exist: clients must not choose the labels of metrics."""
+        self.replica: str | None = None
+        self.retries = 0
+        self.status = 0
+        self.meter = UsageMeter()
+
+    def first_token(self) -> None:
+        """Note the time to first token."""
+        self.first_token_at = asyncio.get_running_loop().time()
+
+    def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        """Send a whole answer with the request's id."""
+        self.status = status
+        self.exchange.respond(status, [*headers, (b"x-request-id", self.request_id)], body)
+
+    def fail(self, error: ApiError) -> None:
+        """Answer with an error."""
+        self.respond(error.status, error.all_headers(), error.body())
+
+
+def _request_id(given: bytes | None) -> bytes:
+    """Take the client's own id when it is harmless, else make one."""
+    if given and len(given) <= _ID_LENGTH and _ID_CHARACTERS.issuperset(given):
+        return given
+    return b"req_" + secrets.token_hex(12).encode()

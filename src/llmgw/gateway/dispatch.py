@@ -1,0 +1,139 @@
+"""A request is put to a replica, and to another one if that fails before a byte of the answer went out."""
+
+import asyncio
+
+from llmgw.gateway.admit import Admission
+from llmgw.gateway.answer import Answerer
+from llmgw.gateway.ask import Ask
+from llmgw.gateway.call import Call
+from llmgw.gateway.errors import ApiError, upstream_failed, upstream_timeout
+from llmgw.gateway.metrics import WorkerCounters
+from llmgw.gateway.retry import RetryBudget
+from llmgw.gateway.routes_view import LiveRoute, Target
+from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from llmgw.relay.upstream import UpstreamPool, UpstreamResponse
+
+MAX_RETRIES = 2
+
+_STRANGER = frozenset({401, 403})
+"""Only we know a replica's key: who refuses it is another program on its port."""
+_ELSEWHERE = frozenset({429, 502, 503})
+"""The replica cannot answer now (loading, full): another one may."""
+_ERROR = 400
+_PASSED_ON = frozenset({b"traceparent", b"tracestate"})
+
+
+class _Failed(Exception):
+    """A replica failed before the client got anything. `error` is what the client gets if no other one is asked."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Dispatcher:
+    """One worker's way to the engines."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        pool: UpstreamPool,
+        answerer: Answerer,
+        counters: WorkerCounters,
+        *,
+        first_byte_timeout_s: float,
+    ) -> None:
+        self._admission = admission
+        self._pool = pool
+        self._answerer = answerer
+        self._counters = counters
+        self._first_byte_s = first_byte_timeout_s
+        self._budget = RetryBudget()
+
+    async def run(self, call: Call, ask: Ask, route: LiveRoute) -> None:
+        """Answer `call`. Raises `ApiError` when that was not possible and nothing has gone out."""
+        counters = self._counters
+        counters.arrivals[route.model] += 1
+        counters.in_flight[route.model] += 1
+        self._budget.earn()
+        try:
+            await self._try_in_turn(call, ask, route)
+        finally:
+            counters.in_flight[route.model] -= 1
+
+    async def _try_in_turn(self, call: Call, ask: Ask, route: LiveRoute) -> None:
+        tried: frozenset[str] = frozenset()
+        while True:
+            with await self._admission.enter(route, affinity=ask.affinity, tried=tried) as target:
+                call.replica = target.id
+                try:
+                    await self._attempt(call, ask, target)
+                    return
+                except _Failed as failed:
+                    failure = failed
+            tried |= {target.id}
+            untried = any(other.id not in tried for other in route.targets)
+            if not untried or call.retries >= MAX_RETRIES or not self._budget.spend():
+                raise failure.error from failure
+            call.retries += 1
+
+    async def _attempt(self, call: Call, ask: Ask, target: Target) -> None:
+        try:
+            response = await self._pool.request(
+                target.endpoint,
+                method="POST",
+                path=ask.path,
+                headers=_headers(call, target),
+                body=ask.body(target.kind, target.context),
+                first_byte_timeout_s=self._first_byte_s,
+            )
+            try:
+                await self._judge(response, target)
+                await self._answerer.give(call, ask, target.kind, response)
+            finally:
+                response.close()
+        except UpstreamTimeout as error:
+            raise upstream_timeout(target.model) from error  # it took its time: another try would take as much again
+        except UpstreamUnreachable as error:
+            target.failed(_now())
+            raise _Failed(upstream_failed(target.model, "its engine takes no connections")) from error
+        except UpstreamError as error:
+            raise _Failed(
+                upstream_failed(target.model, "its engine broke off before the answer was complete")
+            ) from error
+
+    async def _judge(self, response: UpstreamResponse, target: Target) -> None:
+        """Raise for answers that are none. A client's error is the client's: it never counts against the replica."""
+        status = response.status
+        if status in _STRANGER:
+            target.failed(_now())
+            raise _Failed(upstream_failed(target.model, "its engine does not accept this gateway's key"))
+        if status < _ERROR:
+            target.answered()
+            return
+        error = await self._answerer.error(response)
+        error.retry_after_s = _retry_after(response)
+        if status not in _ELSEWHERE:
+            raise error
+        if status != 429:  # noqa: PLR2004 (too many requests: full, not sick)
+            target.failed(_now())
+        raise _Failed(error)
+
+
+def _headers(call: Call, target: Target) -> list[tuple[bytes, bytes]]:
+    passed_on = [header for header in call.exchange.request.headers if header[0] in _PASSED_ON]
+    return [
+        (b"content-type", b"application/json"),
+        (b"x-request-id", call.request_id),
+        *target.headers,
+        *passed_on,
+    ]
+
+
+def _retry_after(response: UpstreamResponse) -> int | None:
+    told = response.header(b"retry-after")
+    return min(int(told), 60) if told is not None and told.isdigit() else None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,125 @@
+"""The way of a request through a worker: whose it is, what it asks, and what became of it."""
+
+import asyncio
+from types import ModuleType
+
+from llmgw.gateway.access_log import AccessLog
+from llmgw.gateway.ask import refuse_role
+from llmgw.gateway.authenticate import Authenticator
+from llmgw.gateway.call import CLIENT_LEFT, Call
+from llmgw.gateway.dispatch import Dispatcher
+from llmgw.gateway.errors import ApiError, model_not_found
+from llmgw.gateway.metrics import WorkerCounters
+from llmgw.gateway.routes_view import LiveView
+from llmgw.gateway.surfaces import chat, completions, embeddings, models
+from llmgw.relay.errors import ClientGone
+from llmgw.relay.exchange import Exchange
+from llmgw.telemetry import log as logs
+
+_GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings)}
+_JSON = [(b"content-type", b"application/json")]
+_HEALTH = "/healthz"
+_READS = ("GET", "HEAD")
+
+log = logs.get(__name__)
+
+
+class Handler:
+    """Answers each exchange, once. `any_role` switches the check of roles off, where they are not known."""
+
+    def __init__(
+        self,
+        view: LiveView,
+        authenticator: Authenticator,
+        dispatcher: Dispatcher,
+        counters: WorkerCounters,
+        access_log: AccessLog | None,
+        *,
+        any_role: bool = False,
+    ) -> None:
+        self._view = view
+        self._authenticator = authenticator
+        self._dispatcher = dispatcher
+        self._counters = counters
+        self._access_log = access_log
+        self._any_role = any_role
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answer one request. A client that leaves cancels the work, whatever it waits for."""
+        call = Call(exchange)
+        task = asyncio.current_task()
+        assert task is not None, "handlers run in a task"  # noqa: S101 (tells mypy what the relay promises)
+        exchange.on_gone(lambda: _cancel(task))
+        try:
+            await self._answer(call)
+        except ApiError as error:
+            call.fail(error)
+        except (asyncio.CancelledError, ClientGone):
+            call.status = CLIENT_LEFT
+            if not exchange.gone:
+                raise
+        except Exception:  # a bug must cost one answer, and be seen
+            log.exception("request.crashed", request=call.request_id.decode(), route=call.label)
+            self._crashed(call)
+        finally:
+            self._finished(call)
+
+    async def _answer(self, call: Call) -> None:
+        request = call.exchange.request
+        if request.path == _HEALTH:
+            _only(request.method, _READS)
+            call.respond(200, _JSON, b'{"status":"ok"}')
+            return
+        surface = _GENERATING.get(request.path)
+        if surface is None and not models.owns(request.path):
+            raise _no_such_path(request.path)
+        call.label = models.LABEL if surface is None else surface.LABEL
+        key = self._authenticator.check(request)
+        call.key = key.id if key else None
+        if surface is None:
+            _only(request.method, _READS)
+            call.respond(200, _JSON, models.answer(self._view, request.path))
+            return
+        _only(request.method, ("POST",))
+        await self._generate(call, surface)
+
+    async def _generate(self, call: Call, surface: ModuleType) -> None:
+        ask = surface.read(call.exchange.request.body)
+        route = self._view.route(ask.model)
+        if route is None:
+            raise model_not_found(ask.model)
+        call.model = route.model
+        if not self._any_role:
+            refuse_role(route, surface.ROLES, surface.PATH)
+        await self._dispatcher.run(call, ask, route)
+
+    def _crashed(self, call: Call) -> None:
+        call.status = 500
+        if not call.exchange.started:
+            call.fail(ApiError(500, "this gateway failed; its log says why", code="internal", kind="server_error"))
+
+    def _finished(self, call: Call) -> None:
+        now = asyncio.get_running_loop().time()
+        if call.label:
+            self._counters.finished(call, now)
+            if self._access_log is not None:
+                self._access_log.finished(call, now)
+
+
+def _cancel(task: "asyncio.Task[object]") -> None:
+    task.cancel()
+
+
+def _only(method: str, allowed: tuple[str, ...]) -> None:
+    if method not in allowed:
+        raise ApiError(
+            405,
+            f"the method {method} is not allowed here; use {' or '.join(allowed)}",
+            code="method_not_allowed",
+            headers=((b"allow", ", ".join(allowed).encode()),),
+        )
+
+
+def _no_such_path(path: str) -> ApiError:
+    known = ", ".join((*_GENERATING, models.PATH))
+    return ApiError(404, f"there is nothing at {path[:200]!r}; this gateway serves {known}", code="unknown_url")

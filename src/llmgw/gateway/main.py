@@ -1,0 +1,91 @@
+"""The gateway's process: a small master that owns the port and keeps its workers."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import uvloop
+
+from llmgw.config.gateway import GatewayConfig
+from llmgw.gateway.alone import alone_start
+from llmgw.gateway.control_link import ControlLink
+from llmgw.gateway.listener import listen
+from llmgw.gateway.master import Master
+from llmgw.gateway.view_file import ViewFile
+from llmgw.gateway.worker_link import WorkerStart
+from llmgw.hardware.proc import place
+from llmgw.schema.link import ControlMessage, GatewayHello
+from llmgw.telemetry import log as logs
+
+KEY_VARIABLE = "LLMGW_GATEWAY_KEY"
+
+log = logs.get(__name__)
+
+
+def run(config: GatewayConfig) -> int:
+    """Run a gateway of a fleet until it is told to stop. Raises `LlmgwError` when it cannot listen."""
+    logs.configure(level=config.log_level, style=config.log_format, process="gateway")
+    data_dir = Path(config.data_dir)
+    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    view_file = ViewFile(data_dir / "view.json")
+    listener = listen(config.listen)
+    hello = GatewayHello(gateway=config.name, version=version("llmgw"), pid=os.getpid())
+
+    def connect(take: Callable[[ControlMessage], None]) -> ControlLink:
+        return ControlLink(Path(config.control_socket), hello, take)
+
+    start = WorkerStart(config=config, view=view_file.load(), place=place())
+    return _run(listener, start, lambda: Master(listener, start, view_file=view_file, connect=connect))
+
+
+def run_alone(
+    *,
+    port: int,
+    routes: Mapping[str, tuple[str, ...]],
+    engine_kind: str,
+    workers: int,
+    host: str = "127.0.0.1",
+    log_level: str = "warning",
+) -> int:
+    """Run a gateway alone, in front of engines that already run: `routes` gives the engines' URLs by model name.
+
+    The key clients must send is taken from LLMGW_GATEWAY_KEY; without it everybody is let in. Raises `LlmgwError`.
+    """
+    logs.configure(level=log_level, style="auto", process="gateway")
+    start = alone_start(
+        listen=f"{host}:{port}",
+        routes=routes,
+        engine_kind=engine_kind,
+        workers=workers,
+        key=os.environ.get(KEY_VARIABLE) or None,
+        log_level=log_level,
+    )
+    listener = listen(start.config.listen)
+    return _run(listener, start, lambda: Master(listener, start))
+
+
+def _run(listener: socket.socket, start: WorkerStart, build: Callable[[], Master]) -> int:
+    host, port = listener.getsockname()[:2]
+    log.info("gateway.listening", host=host, port=port, workers=start.config.workers)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_until_stopped(build))
+    return 0
+
+
+async def _until_stopped(build: Callable[[], Master]) -> None:
+    master = build()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        if stop.is_set():
+            master.kill_workers()  # asked twice: at once
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked)
+    await master.run(stop)

@@ -1,0 +1,128 @@
+"""Counters of a worker, and their sum over all workers a gateway ever had.
+
+Plain dictionaries: the hot path adds to a number. Names and labels are those of `telemetry.metrics.TABLE`; a histogram
+goes out as `NAME_bucket` (with `le`), `NAME_sum` and `NAME_count`.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from llmgw.gateway.call import Call
+from llmgw.schema.demand import MetricSample
+from llmgw.telemetry.metrics import TABLE, Kind
+
+REQUESTS = "llmgw_gateway_requests"
+IN_FLIGHT = "llmgw_gateway_in_flight"
+QUEUE_DEPTH = "llmgw_gateway_queue_depth"
+RETRIES = "llmgw_gateway_retries"
+TOKENS = "llmgw_gateway_tokens"
+FIRST_TOKEN = "llmgw_gateway_time_to_first_token_seconds"  # noqa: S105 (a name, no secret)
+
+_BUCKETS: tuple[float, ...] = next(metric.buckets for metric in TABLE if metric.name == FIRST_TOKEN)
+_GAUGES = frozenset(metric.name for metric in TABLE if metric.kind is Kind.GAUGE)
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class _Histogram:
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BUCKETS) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(_BUCKETS, value)] += 1
+        self.total += value
+
+
+class WorkerCounters:
+    """What one worker counted since it started."""
+
+    def __init__(self) -> None:
+        self.in_flight: Counter[str] = Counter()
+        self.arrivals: Counter[str] = Counter()
+        self.finished_at: dict[str, float] = {}
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._retries: Counter[str] = Counter()
+        self._tokens: Counter[tuple[str, str]] = Counter()
+        self._first_token: dict[str, _Histogram] = {}
+
+    def finished(self, call: Call, now: float) -> None:
+        """Count a request that ended, however it did."""
+        model = call.model or ""
+        self._requests[model, call.label, call.status] += 1
+        if call.model is None:
+            return
+        self.finished_at[model] = now
+        if call.retries:
+            self._retries[model] += call.retries
+        if call.first_token_at is not None:
+            histogram = self._first_token.get(model)
+            if histogram is None:
+                histogram = self._first_token[model] = _Histogram()
+            histogram.observe(call.first_token_at - call.started_at)
+        meter = call.meter
+        if meter.known:
+            self._tokens[model, "prompt"] += meter.prompt
+            self._tokens[model, "cached"] += meter.cached
+            self._tokens[model, "completion"] += meter.completion
+
+    def samples(self, waiting: Mapping[str, int], at_engines: Mapping[str, int]) -> tuple[MetricSample, ...]:
+        """Give all of it, cumulative, without the gateway's name; the two gauges are told by the caller."""
+        out: list[MetricSample] = []
+        for (model, route, status), count in self._requests.items():
+            out.append(_sample(REQUESTS, count, model=model, route=route, status=str(status)))
+        out += [_sample(RETRIES, count, model=model) for model, count in self._retries.items()]
+        out += [_sample(TOKENS, n, model=model, direction=which) for (model, which), n in self._tokens.items()]
+        out += [_sample(IN_FLIGHT, count, model=model) for model, count in at_engines.items()]
+        out += [_sample(QUEUE_DEPTH, count, model=model) for model, count in waiting.items()]
+        for model, histogram in self._first_token.items():
+            out += _histogram_samples(model, histogram)
+        return tuple(out)
+
+
+class GatewayTotals:
+    """The sum over workers. What a worker counted stays counted when it ends; what it had in flight does not."""
+
+    def __init__(self, gateway: str) -> None:
+        self._gateway = gateway
+        self._live: dict[int, dict[tuple[str, Labels], float]] = {}
+        self._ended: Counter[tuple[str, Labels]] = Counter()
+
+    def report(self, worker: int, samples: Iterable[MetricSample]) -> None:
+        """Take in a worker's samples; they replace its last ones."""
+        self._live[worker] = {(sample.name, sample.labels): sample.value for sample in samples}
+
+    def ended(self, worker: int) -> None:
+        """Keep what a worker that ended had counted."""
+        for (name, labels), value in self._live.pop(worker, {}).items():
+            if name not in _GAUGES:
+                self._ended[name, labels] += value  # type: ignore[assignment]  # Counter is typed for ints only
+
+    def samples(self) -> tuple[MetricSample, ...]:
+        """Give the gateway's samples, each with its name as a label."""
+        total: Counter[tuple[str, Labels]] = Counter(self._ended)
+        for live in self._live.values():
+            for key, value in live.items():
+                total[key] += value  # type: ignore[assignment]  # the same
+        return tuple(
+            MetricSample(name=name, labels=(("gateway", self._gateway), *labels), value=value)
+            for (name, labels), value in total.items()
+        )
+
+
+def _sample(name: str, value: float, **labels: str) -> MetricSample:
+    return MetricSample(name=name, labels=tuple(labels.items()), value=value)
+
+
+def _histogram_samples(model: str, histogram: _Histogram) -> list[MetricSample]:
+    out: list[MetricSample] = []
+    below = 0
+    for bound, count in zip((*map(str, _BUCKETS), "+Inf"), histogram.counts, strict=True):
+        below += count
+        out.append(_sample(f"{FIRST_TOKEN}_bucket", below, model=model, le=bound))
+    out.append(_sample(f"{FIRST_TOKEN}_sum", histogram.total, model=model))
+    out.append(_sample(f"{FIRST_TOKEN}_count", below, model=model))
+    return out

@@ -1,0 +1,215 @@
+"""The routing view: deltas folded into it, and its live form in a worker, where replicas carry their load."""
+
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+
+from llmgw.gateway.authenticate import Authenticator
+from llmgw.gateway.permits import Pool
+from llmgw.relay.upstream import Endpoint
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.link import ViewDelta
+from llmgw.schema.model import Role
+from llmgw.schema.openai.model import ModelList, ModelObject
+from llmgw.schema.view import Route, RouteReplica, RoutesDelta, RoutesSection, View
+from llmgw.telemetry import log as logs
+
+EJECT_BASE_S = 0.5
+"""Seconds a replica is left out after a connection to it failed; doubles with each further failure."""
+EJECT_MAX_S = 10.0
+
+log = logs.get(__name__)
+
+
+class ViewGap(Exception):
+    """A delta does not follow on the view it is to change: ask for a snapshot."""
+
+
+def with_snapshot(view: View | None, snapshot: View) -> View:
+    """Take over a snapshot; a section it does not know yet stays as it was.
+
+    A control plane that has just started must not make gateways forget.
+    """
+    if view is None:
+        return snapshot
+    return View(
+        source=snapshot.source,
+        routes=snapshot.routes or view.routes,
+        keys=snapshot.keys or view.keys,
+        peers=snapshot.peers or view.peers,
+    )
+
+
+def with_delta(view: View | None, delta: ViewDelta) -> View:
+    """Fold a delta into a view. Raises `ViewGap` when it does not follow."""
+    if view is None:
+        raise ViewGap("a delta came before any snapshot")
+    routes = view.routes
+    if delta.routes is not None:
+        if routes is None or routes.version != delta.routes.base:
+            raise ViewGap(f"a delta on version {delta.routes.base} came for {routes.version if routes else 'nothing'}")
+        routes = _with_routes(routes, delta.routes)
+    return with_snapshot(msgspec.structs.replace(view, routes=routes), delta.view or View(source=view.source))
+
+
+def _with_routes(section: RoutesSection, delta: RoutesDelta) -> RoutesSection:
+    by_model = {route.model: route for route in section.routes}
+    for model in delta.removed:
+        by_model.pop(model, None)
+    by_model.update((route.model, route) for route in delta.changed)
+    return RoutesSection(version=delta.version, routes=tuple(by_model.values()))
+
+
+def pool_of(replica: RouteReplica) -> str:
+    """Name the slots of one engine process: a restarted engine listens elsewhere and has all its slots free."""
+    return f"{replica.shard}@{replica.endpoint or replica.door}"
+
+
+def pools_of(view: View | None) -> dict[str, Pool]:
+    """Give the engines with a known number of slots."""
+    if view is None or view.routes is None:
+        return {}
+    return {
+        pool_of(replica): Pool(model=route.model, capacity=replica.slots)
+        for route in view.routes.routes
+        for replica in route.replicas
+        if replica.slots is not None
+    }
+
+
+class Target:
+    """One replica as a worker asks it. `in_flight` counts from the moment it is chosen."""
+
+    __slots__ = (
+        "context",
+        "ejected_until",
+        "endpoint",
+        "headers",
+        "id",
+        "in_flight",
+        "kind",
+        "model",
+        "pool",
+        "seed",
+        "slots",
+        "strikes",
+    )
+
+    def __init__(self, model: str, replica: RouteReplica, endpoint: Endpoint) -> None:
+        self.model = model
+        self.id = replica.id
+        self.pool = pool_of(replica)
+        self.kind = replica.kind
+        self.slots = replica.slots
+        self.context = replica.context
+        self.endpoint = endpoint
+        self.headers = _headers(replica)
+        self.seed = zlib.crc32(replica.id.encode())
+        self.in_flight = 0
+        self.strikes = 0
+        self.ejected_until = 0.0
+
+    def failed(self, now: float) -> None:
+        """Leave this replica out for a short time: no connection, or a stranger on its port."""
+        self.strikes += 1
+        self.ejected_until = now + min(EJECT_BASE_S * 2 ** min(self.strikes - 1, 8), EJECT_MAX_S)
+
+    def answered(self) -> None:
+        """Forget earlier failures."""
+        self.strikes = 0
+        self.ejected_until = 0.0
+
+
+class LiveRoute:
+    """One model as a worker serves it."""
+
+    __slots__ = ("created", "model", "role", "targets", "unavailable")
+
+    def __init__(self, route: Route, targets: tuple[Target, ...]) -> None:
+        self.model = route.model
+        self.role: Role = route.role
+        self.created = route.created
+        self.unavailable = route.unavailable
+        self.targets = targets
+
+
+class LiveView:
+    """What a worker serves from. `place` is where it runs: replicas in the same place are asked directly."""
+
+    def __init__(self, *, place: str | None, authenticator: Authenticator) -> None:
+        self._place = place
+        self._authenticator = authenticator
+        self._routes: dict[str, LiveRoute] = {}
+        self._list: bytes | None = None
+
+    def take_snapshot(self, view: View) -> None:
+        """Take over a whole view; sections it lacks stay."""
+        if view.routes is not None:
+            names = {route.model for route in view.routes.routes}
+            self._change(view.routes.routes, [name for name in self._routes if name not in names])
+        if view.keys is not None:
+            self._authenticator.update(view.keys)
+
+    def take_delta(self, delta: ViewDelta) -> None:
+        """Take over what changed; the master saw to it that it follows."""
+        if delta.routes is not None:
+            self._change(delta.routes.changed, delta.routes.removed)
+        if delta.view is not None:
+            self.take_snapshot(delta.view)
+
+    def route(self, model: str) -> LiveRoute | None:
+        """Find a model."""
+        return self._routes.get(model)
+
+    def model(self, name: str) -> ModelObject | None:
+        """Describe one model to clients."""
+        route = self._routes.get(name)
+        return ModelObject(id=name, created=route.created) if route else None
+
+    def model_list(self) -> bytes:
+        """Describe all models to clients, encoded once per view."""
+        if self._list is None:
+            data = tuple(ModelObject(id=name, created=self._routes[name].created) for name in sorted(self._routes))
+            self._list = msgspec.json.encode(ModelList(data=data))
+        return self._list
+
+    def _change(self, changed: Iterable[Route], removed: Iterable[str]) -> None:
+        for name in removed:
+            self._routes.pop(name, None)
+        for route in changed:
+            before = self._routes.get(route.model)
+            known = {target.pool: target for target in before.targets} if before else {}
+            targets = (self._target(route.model, replica, known) for replica in route.replicas)
+            self._routes[route.model] = LiveRoute(route, tuple(target for target in targets if target is not None))
+        self._list = None
+
+    def _target(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
+        address = self._address(replica)
+        if address is None:
+            return None
+        try:
+            new = Target(model, replica, Endpoint.from_url(address))
+        except InvalidInput as error:
+            log.warning("view.replica_unusable", replica=replica.id, error=error.message)
+            return None
+        old = known.get(new.pool)
+        if old is None or old.headers != new.headers:
+            return new
+        # The same engine process: its load and its failures stay with it.
+        old.slots, old.context, old.kind = new.slots, new.context, new.kind
+        return old
+
+    def _address(self, replica: RouteReplica) -> str | None:
+        near = replica.place is None or self._place is None or replica.place == self._place
+        if near and replica.endpoint is not None:
+            return replica.endpoint
+        if replica.door is None:
+            return None
+        return replica.door if "://" in replica.door else f"http://{replica.door}"
+
+
+def _headers(replica: RouteReplica) -> tuple[tuple[bytes, bytes], ...]:
+    if replica.key is None:
+        return ()
+    return ((b"authorization", b"Bearer " + replica.key.encode()),)

@@ -1,0 +1,126 @@
+"""Server-sent events: cut into whole events wherever the network cut them, watched, and left as they are.
+
+Only whole events leave for the client. So a stream that breaks can be ended with a well-formed error event, and the
+usage frame that the client did not ask for can be taken out even when it came in pieces.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from llmgw.gateway.errors import error_event
+from llmgw.gateway.usage import UsageMeter
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+"""An event that is longer is passed on in pieces: holding more for one client is not worth it."""
+
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r(?!\n|\Z))")
+"""A line end and an empty line. A carriage return at the very end may be half of one, so it does not count yet."""
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+_USAGE = re.compile(rb'"usage"\s*:\s*\{')
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+_DONE = re.compile(rb"(?:\A|[\r\n])data: ?\[DONE\]")
+_FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
+_LINE_BREAKS = b"\r\n"
+
+
+class EventSplitter:
+    """Gives whole events, however they are cut. What it gives, put together, is what it got."""
+
+    __slots__ = ("rest",)
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Give the bytes of all events that are whole now, in order; the beginning of the next one is held."""
+        if self.rest:
+            data = self.rest + data
+        if data.endswith(b"\n\n"):
+            self.rest = b""
+            return data
+        cut = _end_of_last_event(data)
+        if len(data) - cut > MAX_EVENT_BYTES:
+            cut = len(data)
+        self.rest = data[cut:]
+        return data[:cut]
+
+
+def _end_of_last_event(data: bytes) -> int:
+    cut = data.rfind(b"\n\n") + 2 if b"\n\n" in data else 0
+    for found in _EVENT_END.finditer(data, cut):
+        cut = found.end()
+    return cut
+
+
+def events(whole: bytes) -> Iterator[bytes]:
+    """Cut whole events apart, each with its blank line."""
+    start = 0
+    for found in _EVENT_END.finditer(whole):
+        yield whole[start : found.end()]
+        start = found.end()
+    if start < len(whole):
+        yield whole[start:]
+
+
+def payload(event: bytes) -> bytes | None:
+    """Give an event's data, its lines joined; `None` for one that has none (comments)."""
+    lines = [line[5:].removeprefix(b" ") for line in _LINE_END.split(event) if line.startswith((b"data:", b"error:"))]
+    if not lines:
+        return None
+    if event.startswith(b"error:"):  # older llama.cpp tells an error as a field of its own
+        return b'{"error":' + event[6:].strip(b" " + _LINE_BREAKS) + b"}"
+    return b"\n".join(lines)
+
+
+class StreamFilter:
+    """What a stream for a client goes through: a function for `relay.forward.pipe`.
+
+    Costs a few searches a chunk. `on_first` is called at the first event that is no comment.
+    """
+
+    __slots__ = ("_drop_usage", "_meter", "_on_first", "_splitter", "done", "finished", "started")
+
+    def __init__(self, meter: UsageMeter, *, drop_usage: bool, on_first: Callable[[], None]) -> None:
+        self._meter = meter
+        self._drop_usage = drop_usage
+        self._on_first = on_first
+        self._splitter = EventSplitter()
+        self.started = False
+        self.finished = False
+        """A finish reason came: what was said is whole even if the last frame is lost."""
+        self.done = False
+
+    def __call__(self, data: bytes) -> bytes:
+        """Give what to send for a piece of the stream; an empty piece is its end."""
+        if not data:
+            return self._end()
+        whole = self._splitter.feed(data)
+        if not whole:
+            return b""
+        if not self.started and (whole.startswith(b"data:") or b"\ndata:" in whole):
+            self.started = True
+            self._on_first()
+        if _USAGE.search(whole):
+            whole = self._read_usage(whole)
+        if not self.finished and _FINISH.search(whole):
+            self.finished = True
+        if b"[DONE]" in whole and _DONE.search(whole):
+            self.done = True
+        return whole
+
+    def _read_usage(self, whole: bytes) -> bytes:
+        kept: list[bytes] = []
+        for event in events(whole):
+            if _USAGE.search(event):
+                self._meter.read(payload(event) or b"")
+                if self._drop_usage and _NO_CHOICES.search(event):
+                    continue
+            kept.append(event)
+        return b"".join(kept)
+
+    def _end(self) -> bytes:
+        rest, self._splitter.rest = self._splitter.rest, b""
+        if self.finished or self.done or _DONE.search(rest):
+            return rest
+        return error_event("the engine ended its answer before it was complete", code="upstream_error")

@@ -1,0 +1,32 @@
+"""`POST /v1/chat/completions`."""
+
+import msgspec
+
+from llmgw.gateway.ask import Ask, affinity_of
+from llmgw.gateway.body import generation_body, wants_usage
+from llmgw.gateway.errors import malformed
+from llmgw.schema.model import Role
+from llmgw.schema.openai.request import ChatRequest
+
+PATH = "/v1/chat/completions"
+LABEL = "chat"
+ROLES = frozenset({Role.CHAT, Role.GUARD})
+
+_DECODE = msgspec.json.Decoder(ChatRequest).decode
+
+
+def read(raw: bytes) -> Ask:
+    """Read a request. Raises `ApiError` 400."""
+    try:
+        request = _DECODE(raw)
+    except msgspec.DecodeError as error:
+        raise malformed(raw, error) from error
+    return Ask(
+        model=request.model,
+        path=PATH,
+        body=lambda kind, context: generation_body(raw, request, kind=kind, context=context),
+        affinity=affinity_of(request.messages),
+        streams=request.stream is True,
+        wants_usage=wants_usage(request),
+        chat=True,
+    )

@@ -1,0 +1,23 @@
+"""`POST /v1/embeddings`. Never streamed, by any engine: request and answer stay as they are."""
+
+import msgspec
+
+from llmgw.gateway.ask import Ask, affinity_of
+from llmgw.gateway.errors import malformed
+from llmgw.schema.model import Role
+from llmgw.schema.openai.request import EmbeddingRequest
+
+PATH = "/v1/embeddings"
+LABEL = "embeddings"
+ROLES = frozenset({Role.EMBED})
+
+_DECODE = msgspec.json.Decoder(EmbeddingRequest).decode
+
+
+def read(raw: bytes) -> Ask:
+    """Read a request. Raises `ApiError` 400."""
+    try:
+        request = _DECODE(raw)
+    except msgspec.DecodeError as error:
+        raise malformed(raw, error) from error
+    return Ask(model=request.model, path=PATH, body=lambda _kind, _context: raw, affinity=affinity_of(request.input))

@@ -1,0 +1,105 @@
+"""The only place that builds a gateway's parts."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llmgw.config.gateway import GatewayConfig
+from llmgw.gateway.access_log import AccessLog
+from llmgw.gateway.admit import Admission
+from llmgw.gateway.answer import Answerer
+from llmgw.gateway.authenticate import Authenticator
+from llmgw.gateway.demand import worker_demand
+from llmgw.gateway.dispatch import Dispatcher
+from llmgw.gateway.errors import relay_error_body
+from llmgw.gateway.handler import Handler
+from llmgw.gateway.metrics import WorkerCounters
+from llmgw.gateway.permits import Grant, LocalPermits, Recall
+from llmgw.gateway.routes_view import LiveView
+from llmgw.gateway.worker_link import MasterMessage, WorkerReport, WorkerStart
+from llmgw.relay.limits import Limits
+from llmgw.relay.server import HttpServer
+from llmgw.relay.upstream import UpstreamPool
+from llmgw.schema.link import ViewDelta, ViewSnapshot
+
+_LOGS_REQUESTS = ("debug", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker's parts, as its loop drives them."""
+
+    server: HttpServer
+    view: LiveView
+    admission: Admission
+    counters: WorkerCounters
+    upstreams: UpstreamPool
+    access_log: AccessLog | None
+
+    def take(self, message: MasterMessage) -> None:
+        """Take in a message of the master."""
+        if isinstance(message, Grant):
+            self.admission.granted(message)
+        elif isinstance(message, Recall):
+            self.admission.recalled(message)
+        elif isinstance(message, ViewSnapshot):
+            self.view.take_snapshot(message.view)
+            self.admission.pump_all()
+        elif isinstance(message, ViewDelta):
+            self.view.take_delta(message)
+            self.admission.pump_all()
+
+    def report(self) -> WorkerReport:
+        """Say what is asked for and what was counted."""
+        demand = worker_demand(self.counters, self.admission, asyncio.get_running_loop().time())
+        depths = {model: one.held for model, one in demand.items()}
+        in_flight = {model: one.in_flight for model, one in demand.items()}
+        return WorkerReport(demand=demand, metrics=self.counters.samples(depths, in_flight))
+
+    def close(self) -> None:
+        """Drop connections to engines and write the last lines of the log."""
+        self.upstreams.close()
+        if self.access_log is not None:
+            self.access_log.flush()
+
+
+def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
+    """Build a worker; `send` takes its messages to the master."""
+    config = start.config
+    authenticator = Authenticator(open_to_all=start.open_to_all)
+    view = LiveView(place=start.place, authenticator=authenticator)
+    if start.view is not None:
+        view.take_snapshot(start.view)
+    admission = Admission(
+        view,
+        LocalPermits(),
+        send,
+        queue_per_model=config.queue_per_model,
+        queue_timeout_s=config.queue_timeout_s,
+    )
+    counters = WorkerCounters()
+    upstreams = UpstreamPool()
+    answerer = Answerer(idle_timeout_s=config.idle_timeout_s)
+    dispatcher = Dispatcher(admission, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s)
+    access_log = AccessLog() if config.log_level in _LOGS_REQUESTS else None
+    handler = Handler(view, authenticator, dispatcher, counters, access_log, any_role=start.any_role)
+    return Worker(
+        server=HttpServer(handler, limits_of(config), relay_error_body),
+        view=view,
+        admission=admission,
+        counters=counters,
+        upstreams=upstreams,
+        access_log=access_log,
+    )
+
+
+def limits_of(config: GatewayConfig) -> Limits:
+    """Give the limits on clients."""
+    return Limits(
+        max_header_bytes=config.max_header_bytes,
+        max_body_bytes=config.max_body_bytes,
+        header_timeout_s=config.header_timeout_s,
+        body_timeout_s=config.body_timeout_s,
+        keep_alive_s=config.keep_alive_s,
+        max_connections=config.max_connections,
+    )

@@ -1,0 +1,87 @@
+"""What passes between the master and a worker, over a socket pair, in the frames of `link.frames`."""
+
+import asyncio
+import socket
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from llmgw.config.gateway import GatewayConfig
+from llmgw.gateway.permits import Grant, Recall, Returned, Want
+from llmgw.link.frames import FrameError, pack, read_frame
+from llmgw.schema.demand import MetricSample, ModelDemand
+from llmgw.schema.link import ViewDelta, ViewSnapshot
+from llmgw.schema.value import Value
+from llmgw.schema.view import View
+
+M = TypeVar("M")
+
+
+class WorkerStart(Value, frozen=True, kw_only=True, tag="worker_start"):
+    """Master to worker, first: all a worker needs. Keys travel here, never in its arguments."""
+
+    config: GatewayConfig
+    view: View | None = None
+    place: str | None = None
+    """Where the gateway runs: replicas of the same place are asked directly."""
+    open_to_all: bool = False
+    any_role: bool = False
+
+
+class Stop(Value, frozen=True, kw_only=True, tag="stop"):
+    """Master to worker: take no more connections, let open answers end, then end."""
+
+
+class WorkerReady(Value, frozen=True, kw_only=True, tag="worker_ready"):
+    """Worker to master: connections are accepted."""
+
+    pid: int
+
+
+class WorkerReport(Value, frozen=True, kw_only=True, tag="worker_report"):
+    """Worker to master, each second: its demand and its counters, absolute."""
+
+    demand: dict[str, ModelDemand] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    metrics: tuple[MetricSample, ...] = ()
+
+
+MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Grant | Recall | Stop
+WorkerMessage = WorkerReady | Want | Returned | WorkerReport
+
+
+class Link(Generic[M]):
+    """One end of the socket pair. Messages to an end that is gone vanish: its reader hears of it."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, decoder: msgspec.json.Decoder[M]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = decoder
+
+    @classmethod
+    async def open(cls, sock: socket.socket, kind: Any) -> "Link[M]":
+        """Take over one end of a socket pair; `kind` is the union of messages that come in."""
+        reader, writer = await asyncio.open_connection(sock=sock)
+        return cls(reader, writer, msgspec.json.Decoder(kind))
+
+    def send(self, message: object) -> None:
+        """Send a message."""
+        self.write(pack(message))
+
+    def write(self, frame: bytes) -> None:
+        """Send a message that is packed already, for those that go to all."""
+        if not self._writer.is_closing():
+            self._writer.write(frame)
+
+    async def receive(self) -> M | None:
+        """Wait for a message; `None` when the other end is gone."""
+        try:
+            frame = await read_frame(self._reader)
+        except FrameError:
+            return None  # the other end died within a frame
+        return None if frame is None else self._decoder.decode(frame)
+
+    def close(self) -> None:
+        """Close this end; what was sent still arrives."""
+        self._writer.close()

@@ -1,0 +1,1 @@
+"""OpenAI's public wire, as far as the gateway reads it. Fields it does not know pass on untouched."""

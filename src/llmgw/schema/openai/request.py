@@ -1,0 +1,48 @@
+"""Requests of clients: only what the gateway reads; all else stays raw and passes on.
+
+`UNSET` tells a field that was left out from one that was sent as `null`: a body may be extended in place only where
+the field was left out.
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from llmgw.schema.value import Value
+
+TokenLimit = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class StreamOptions(Value, frozen=True, kw_only=True):
+    """`stream_options`."""
+
+    include_usage: bool | None = None
+
+
+class ChatRequest(Value, frozen=True, kw_only=True):
+    """`POST /v1/chat/completions`. The messages stay raw: decoding them costs more than all the rest."""
+
+    model: str
+    stream: bool | UnsetType | None = UNSET
+    stream_options: StreamOptions | UnsetType | None = UNSET
+    max_tokens: TokenLimit | UnsetType | None = UNSET
+    max_completion_tokens: TokenLimit | UnsetType | None = UNSET
+    messages: msgspec.Raw | UnsetType = UNSET
+
+
+class CompletionRequest(Value, frozen=True, kw_only=True):
+    """`POST /v1/completions`."""
+
+    model: str
+    stream: bool | UnsetType | None = UNSET
+    stream_options: StreamOptions | UnsetType | None = UNSET
+    max_tokens: TokenLimit | UnsetType | None = UNSET
+    prompt: msgspec.Raw | UnsetType = UNSET
+
+
+class EmbeddingRequest(Value, frozen=True, kw_only=True):
+    """`POST /v1/embeddings`."""
+
+    model: str
+    input: msgspec.Raw | UnsetType = UNSET

@@ -8,6 +8,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
+from llmgw.console.app import build_console
 from llmgw.core.lease import Candidate
 from llmgw.core.parking import BackoffPolicy
 from llmgw.core.planner import plan
@@ -86,6 +87,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     leadership = Leadership(
         lease=lease, load=fleet.load, bootstrap=make_first_secrets, agents=agents, reconcile=reconcile
     )
+    # Captured now, not read later: an upgrade changes the installed release underneath a running process.
+    version = importlib.metadata.version("llmgw")
     loop = asyncio.get_running_loop()
 
     def look_at_lease() -> None:
@@ -100,7 +103,15 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         leadership=leadership,
         hub=Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock),
         metrics=metrics,
-        app=build_app(fleet, clock, store, config=config, version=importlib.metadata.version("llmgw")),
+        app=build_app(
+            fleet,
+            clock,
+            store,
+            config=config,
+            version=version,
+            process=metrics.samples,
+            console=build_console(fleet, clock, store, config=config, version=version),
+        ),
     )
 
 

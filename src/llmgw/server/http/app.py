@@ -20,7 +20,7 @@ from llmgw.server.http.context import Context
 from llmgw.server.http.errors import JSON, on_crash, on_http_error, on_llmgw_error
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute
-from llmgw.server.metrics_export import MetricsExport
+from llmgw.server.metrics_export import MetricsExport, Samples
 
 ROUTES: tuple[TypedRoute, ...] = (
     *fleet_routes.ROUTES,
@@ -32,13 +32,27 @@ ROUTES: tuple[TypedRoute, ...] = (
 
 
 def build_app(
-    fleet: Fleet, clock: Clock, store: Store, *, config: ServerConfig, version: str, console: ASGIApp | None = None
+    fleet: Fleet,
+    clock: Clock,
+    store: Store,
+    *,
+    config: ServerConfig,
+    version: str,
+    process: Samples = tuple,
+    console: ASGIApp | None = None,
 ) -> Starlette:
-    """Put probes and API together; `console` answers every path that is neither."""
+    """Put probes and API together; `console` answers every path that is neither.
+
+    `process` gives the metrics of this process itself.
+    """
     context = Context(fleet=fleet, clock=clock, store=store, config=config, version=version)
     api = Router([_description(context), *(route.bind(context) for route in ROUTES)], redirect_slashes=False)
     app = Starlette(
-        routes=[*probe_routes(context, MetricsExport(fleet, clock)), Mount("/api/v1", app=api), _nothing_else()],
+        routes=[
+            *probe_routes(context, MetricsExport(fleet, clock, process=process)),
+            Mount("/api/v1", app=api),
+            _nothing_else(),
+        ],
         exception_handlers={LlmgwError: on_llmgw_error, HTTPException: on_http_error, Exception: on_crash},
     )
     app.router.redirect_slashes = False

@@ -1,0 +1,90 @@
+import pytest
+
+from llmgw.schema.admin.model import ChangeModel, ServeModel
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.model import Role
+from llmgw.server.http.replicas import LogQuery
+from llmgw.server.services import strict
+
+
+def _refused(raw: bytes, kind: type = ServeModel) -> InvalidInput:
+    with pytest.raises(InvalidInput) as caught:
+        strict.decode(kind, raw)
+    return caught.value
+
+
+def test_a_body_becomes_a_value():
+    given = strict.decode(ServeModel, b'{"name": "m", "source": "/m.gguf", "profile": {"flags": {"a": "b"}}}')
+    assert given.role is Role.CHAT
+    assert given.profile.flags == {"a": "b"}
+
+
+def test_what_is_not_json_says_where():
+    assert "not JSON" in _refused(b'{"name": ').message
+    assert "not JSON" in _refused(b'"\xff"').message
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "hint"),
+    [
+        (b'{"nmae": "m"}', "nmae", "did you mean 'name'?"),
+        (b'{"name": "m", "source": "/m", "profile": {"contxt": 1}}', "profile.contxt", "did you mean 'context'?"),
+        (b'{"name": "m", "source": "/m", "engine": "llamacpp"}', "engine", "did you mean 'profile.engine'?"),
+    ],
+)
+def test_an_unknown_field_is_refused_with_the_nearest_name(raw, field, hint):
+    error = _refused(raw)
+    assert (error.field, error.hint) == (field, hint)
+
+
+def test_an_unknown_field_far_from_all_lists_those_there_are():
+    error = _refused(b'{"zzzzzz": 1}')
+    assert error.hint == "known here: name, source, role, min, max, profile"
+    assert error.allowed == ("name", "source", "role", "min", "max", "profile")
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "allowed"),
+    [
+        (b'{"name": "m", "source": "/m", "role": "chta"}', "role", ("chat", "embed", "rerank", "guard")),
+        (
+            b'{"name": "m", "source": "/m", "profile": {"engine": "q"}}',
+            "profile.engine",
+            ("llamacpp", "vllm", "sglang"),
+        ),
+    ],
+)
+def test_a_word_outside_the_list_names_the_list(raw, field, allowed):
+    error = _refused(raw)
+    assert (error.field, error.allowed) == (field, allowed)
+    assert ", ".join(allowed) in error.message
+
+
+def test_a_role_that_may_be_left_out_still_names_its_values():
+    assert _refused(b'{"role": "x"}', ChangeModel).allowed == ("chat", "embed", "rerank", "guard")
+
+
+def test_a_missing_field_is_named():
+    error = _refused(b'{"name": "m"}')
+    assert (error.message, error.field) == ("field 'source' is missing", "source")
+
+
+def test_a_wrong_type_names_the_field():
+    error = _refused(b'{"name": "m", "source": "/m", "profile": {"slots": "four"}}')
+    assert error.field == "profile.slots"
+    assert error.message == "profile.slots: expected `int | null`, got `str`"
+
+
+def test_a_body_that_is_no_object_is_refused():
+    assert _refused(b"[]").message == "the body: expected `object`, got `array`"
+
+
+def test_numbers_in_a_query_are_text():
+    query = strict.convert(LogQuery, {"attempt": "3"}, texts=True)
+    assert query.attempt == 3
+
+
+def test_a_path_before_the_data_is_part_of_the_field():
+    with pytest.raises(InvalidInput) as caught:
+        strict.convert(LogQuery, {"atempt": 3}, at="query")
+    assert caught.value.field == "query.atempt"

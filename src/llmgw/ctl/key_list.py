@@ -2,7 +2,7 @@
 
 import click
 
-from llmgw.ctl.output import age, table
+from llmgw.ctl.output import age, ago, table
 from llmgw.ctl.session import Session, pass_session
 from llmgw.schema.admin.key import KeyList
 
@@ -15,8 +15,5 @@ def key_list(session: Session) -> None:
 
 
 def _table(answer: KeyList) -> str:
-    rows = [
-        (row.id, row.name, row.project, age(row.created_at), f"{age(row.revoked_at)} ago" if row.revoked_at else "")
-        for row in answer.keys
-    ]
+    rows = [(row.id, row.name, row.project, age(row.created_at), ago(row.revoked_at) or "") for row in answer.keys]
     return table(("KEY", "NAME", "PROJECT", "AGE", "REVOKED"), rows, empty="no keys")

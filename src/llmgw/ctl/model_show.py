@@ -2,9 +2,10 @@
 
 import click
 
-from llmgw.ctl.output import age, fields, table
+from llmgw.ctl.output import age, ago, fields, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.model import ModelRow
+from llmgw.schema.model import Profile
 
 
 @click.command("show")
@@ -32,13 +33,19 @@ def text(row: ModelRow) -> str:
             ("slots", profile.slots),
             ("cores", profile.cores),
             ("memory", profile.memory_gb and f"{profile.memory_gb:g} GiB"),
-            ("devices", profile.devices_per_node and f"{profile.devices_per_node} x {profile.device_class} a node"),
+            ("devices", _devices(profile)),
             ("flags", [f"{key}={value}" for key, value in profile.flags.items()] or None),
             ("revision", row.revision),
-            ("created", f"{age(row.created_at)} ago"),
+            ("created", ago(row.created_at)),
         ]
     )
     return "\n\n".join(part for part in (head, _replicas(row), _rejections(row)) if part)
+
+
+def _devices(profile: Profile) -> str | None:
+    if not profile.devices_per_node:
+        return None
+    return f"{profile.devices_per_node} x {profile.device_class} a node"
 
 
 def _replicas(row: ModelRow) -> str:

@@ -2,7 +2,7 @@
 
 import click
 
-from llmgw.ctl.output import age, fields, size, table
+from llmgw.ctl.output import age, ago, fields, size, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.node import NodeRow
 
@@ -22,7 +22,7 @@ def _text(row: NodeRow) -> str:
             ("node", row.id),
             ("state", f"{row.state}" + (f" ({row.intent_reason})" if row.intent_reason else "")),
             ("agent", f"{facts.agent_version}, {'connected' if row.connected else 'not connected'}"),
-            ("joined", f"{age(row.registered_at)} ago"),
+            ("joined", ago(row.registered_at)),
             ("host", f"{facts.hostname} ({facts.address}), {host.os}, Linux {host.kernel}, {host.machine}"),
             ("processor", host.cpu_model),
             ("cores", f"{host.cores_usable or '?'} usable, {host.cores_physical or '?'} physical"),

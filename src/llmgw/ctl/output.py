@@ -78,4 +78,10 @@ def age(at: datetime | None) -> str | None:
     for unit, name in _UNITS:
         if seconds >= unit:
             return f"{seconds // unit} {name}"
-    return "now"
+    return "0 s"
+
+
+def ago(at: datetime | None) -> str | None:
+    """The same as a moment in the past."""
+    text = age(at)
+    return None if text is None else f"{text} ago"

@@ -2,17 +2,17 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from llmgw.core.fit import Need, Refusal, classes_of, kind_refusal, may_yet_be_found, spare_refusal
+from llmgw.core.fit import Need, Refusal, classes_of, fits, kind_refusal, may_yet_find, spare_refusal
 from llmgw.core.offer import MILLI, Kind, Spare, kind_of
 from llmgw.core.snapshot import NodeSnapshot
 from llmgw.schema.device import Device
 from llmgw.schema.plan import Allocation, Constraint, Rejection
 from llmgw.schema.replica import Replica
-from llmgw.schema.value import Value
 
 
-class Group(Value, frozen=True, kw_only=True):
+class Group(NamedTuple):
     """Nodes that offer the same; `nodes` sorted."""
 
     kind: Kind
@@ -49,8 +49,8 @@ class Rooms:
             if fabric is not None and fabric not in kind.fabrics:
                 continue
             for spare, nodes in self._groups[kind].items():
-                if spare_refusal(kind, spare, need, device_class) is None:
-                    yield Group(kind=kind, spare=spare, nodes=nodes)
+                if fits(spare, need, device_class):
+                    yield Group(kind, spare, nodes)
 
     def free_devices(self, node: str, device_class: str) -> tuple[Device, ...]:
         """Give the healthy devices of one class that nobody holds, by index."""
@@ -74,9 +74,9 @@ class Rooms:
                 told.extend(Rejection(node=node, constraint=why.constraint, detail=why.detail) for node in nodes)
         return tuple(sorted(told, key=lambda rejection: rejection.node))
 
-    def may_yet_be_found(self, path: str) -> bool:
-        """True when some node has not yet looked for weights at `path`."""
-        return any(may_yet_be_found(kind, path) for kind in self._groups)
+    def may_yet_find(self, need: Need) -> bool:
+        """True when some node lacks nothing but weights it has not looked for yet."""
+        return any(may_yet_find(kind, need) for kind in self._groups)
 
     def _open_kinds(self, need: Need) -> tuple[Kind, ...]:
         found = self._open.get(need)
@@ -153,5 +153,5 @@ class _Ledger:
 
 
 def _alone(need: Need) -> Refusal:
-    where = f"fabric {need.fabric} has" if need.fabric else "every fabric has"
-    return Refusal(constraint=Constraint.FABRIC, detail=f"fits, but {where} fewer than {need.nodes} such nodes")
+    where = f"fabric {need.fabric} has not" if need.fabric else "no fabric has"
+    return Refusal(constraint=Constraint.FABRIC, detail=f"fits, but {where} {need.nodes} such nodes")

@@ -3,6 +3,8 @@
 Unknown constrains nothing.
 """
 
+import msgspec
+
 from llmgw.core.amounts import cores_text, counted, memory_text
 from llmgw.core.offer import MILLI, Kind, Spare
 from llmgw.core.snapshot import ModelSnapshot
@@ -69,15 +71,25 @@ def kind_refusal(kind: Kind, need: Need) -> Refusal | None:
     )
 
 
+def fits(spare: Spare, need: Need, device_class: str | None) -> bool:
+    """True when what is left suffices; the same question as `spare_refusal`, asked often and answered fast."""
+    if need.devices and (device_class is None or spare.of_class(device_class) < need.devices):
+        return False
+    if spare.milli_cores is not None and need.milli_cores > max(0, spare.milli_cores):
+        return False
+    return spare.memory_bytes is None or need.memory_bytes <= max(0, spare.memory_bytes)
+
+
 def spare_refusal(kind: Kind, spare: Spare, need: Need, device_class: str | None) -> Refusal | None:
     """Give the first constraint that what runs there now imposes; `device_class` is the class chosen, if any."""
+    if fits(spare, need, device_class):
+        return None
     if need.devices and (device_class is None or spare.of_class(device_class) < need.devices):
         return Refusal(constraint=Constraint.DEVICES_BUSY, detail=_busy(kind, spare, need, device_class))
-    if spare.milli_cores is not None and need.milli_cores > spare.milli_cores:
+    if spare.milli_cores is not None and need.milli_cores > max(0, spare.milli_cores):
         return Refusal(constraint=Constraint.CORES, detail=_too_few_cores(kind, spare.milli_cores, need))
-    if spare.memory_bytes is not None and need.memory_bytes > spare.memory_bytes:
-        return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(kind, spare.memory_bytes, need))
-    return None
+    left = spare.memory_bytes or 0
+    return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(kind, left, need))
 
 
 def classes_of(need: Need, known: tuple[str, ...]) -> tuple[str | None, ...]:
@@ -88,9 +100,11 @@ def classes_of(need: Need, known: tuple[str, ...]) -> tuple[str | None, ...]:
     return tuple(name for name in wanted if _combines(name, need))
 
 
-def may_yet_be_found(kind: Kind, path: str) -> bool:
-    """True when a node has not looked at a path outside its folders yet."""
-    return kind.closed is None and kind.searched and path not in kind.paths and path not in kind.missing
+def may_yet_find(kind: Kind, need: Need) -> bool:
+    """True when a node lacks nothing but weights outside its folders, where it has not looked yet."""
+    if need.path is None or not kind.searched or need.path in kind.paths | kind.missing:
+        return False
+    return kind_refusal(kind, msgspec.structs.replace(need, path=None)) is None
 
 
 def _refuse_state(kind: Kind) -> Refusal | None:

@@ -41,7 +41,10 @@ class Kind(Value, frozen=True, kw_only=True, cache_hash=True):
 
     def of_class(self, device_class: str) -> DeviceCount | None:
         """Give the count of one class."""
-        return next((count for count in self.devices if count.device_class == device_class), None)
+        for count in self.devices:
+            if count.device_class == device_class:
+                return count
+        return None
 
 
 class Spare(Value, frozen=True, kw_only=True, cache_hash=True):
@@ -54,7 +57,10 @@ class Spare(Value, frozen=True, kw_only=True, cache_hash=True):
 
     def of_class(self, device_class: str) -> int:
         """Give the free devices of one class."""
-        return dict(self.devices).get(device_class, 0)
+        for name, free in self.devices:
+            if name == device_class:
+                return free
+        return 0
 
 
 def kind_of(seen: NodeSnapshot, *, trust_silent: bool = False) -> Kind:

@@ -1,7 +1,7 @@
 """Plans and refusals in words. Each sentence is made here only, so that text, page and JSON cannot disagree."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from llmgw.core.amounts import cores_text, counted, memory_text
 from llmgw.schema.plan import Allocation, Constraint, Placement, Plan, Rejection, Shortfall
@@ -44,11 +44,13 @@ def _group(rejection: Rejection) -> tuple[Constraint, str]:
         return rejection.constraint, _SUMMED[rejection.constraint]
     if rejection.constraint is Constraint.WEIGHTS:
         return rejection.constraint, "lacks the weights"
+    if rejection.constraint is Constraint.FABRIC and rejection.detail.startswith("fits"):
+        return rejection.constraint, "too few in one fabric"
     return rejection.constraint, rejection.detail
 
 
 def _grouped(constraint: Constraint, text: str, count: int) -> str:
-    plural = {"has ": "have ", "lacks ": "lack ", "is ": "are ", "fits,": "fit,"}
+    plural = {"has ": "have ", "lacks ": "lack ", "is ": "are "}
     if constraint not in _SUMMED and count > 1:
         first = next((word for word in plural if text.startswith(word)), "")
         text = plural.get(first, "") + text.removeprefix(first)
@@ -70,16 +72,11 @@ def _held(allocation: Allocation) -> str:
 
 def _amounts(allocation: Allocation) -> Iterator[str]:
     if allocation.devices:
-        yield _listed("device", allocation.devices)
+        yield counted(len(allocation.devices), "device")
     if allocation.cores:
         yield f"{cores_text(allocation.cores)} cores"
     if allocation.memory_bytes:
         yield memory_text(allocation.memory_bytes)
-
-
-def _listed(noun: str, names: Iterable[str]) -> str:
-    names = tuple(names)
-    return f"{noun if len(names) == 1 else noun + 's'} {' '.join(names)}"
 
 
 def _short(shortfall: Shortfall) -> str:

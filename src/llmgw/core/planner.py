@@ -93,9 +93,8 @@ def _coming_room(snapshot: Snapshot, found: Wanted, placements: list[Placement])
 
 
 def _is_looked_for(want: Want, rooms: Rooms, snapshot: Snapshot) -> bool:
-    if want.need.path is None or snapshot.now - want.model.model.created_at > LOOKING_TIME:
-        return False
-    return rooms.may_yet_be_found(want.need.path)
+    is_new = snapshot.now - want.model.model.created_at <= LOOKING_TIME
+    return is_new and rooms.may_yet_find(want.need)
 
 
 def _is_draining(snapshot: Snapshot) -> bool:
@@ -127,7 +126,7 @@ class _RoomMaker:
         if _claim(want, self._rooms, dict(want.same_model)) is None:
             self._hold(one.replica)
             return False
-        self._stop(one.replica, f"{one.reason}; makes room for it")
+        self._stop(one.replica, f"{one.reason}; makes room for its replacement")
         return True
 
     def _buries(self, want: Want) -> bool:

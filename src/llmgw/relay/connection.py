@@ -215,7 +215,10 @@ class ClientConnection(asyncio.Protocol):
         self.transport.abort()
 
     def _left_unseen(self) -> bool:
-        """Look at the socket of a client that is not read for now."""
+        """Look at the socket of a client that is not read for now.
+
+        A reset shows, and an end does once the kernel has taken all that was sent before it.
+        """
         sock: socket.socket | None = self.transport.get_extra_info("socket")
         if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
             return False

@@ -8,12 +8,14 @@ import hmac
 import itertools
 import socket
 from collections import deque
+from http import HTTPStatus
 from typing import Protocol
 
 import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
+from websockets.http11 import Request, Response
 
 from llmgw.schema.link import AgentMessage, Hello, Order, Ping, Refused, ServerMessage, Welcome
 from llmgw.telemetry import log
@@ -124,6 +126,7 @@ class AgentListener:
         self._server = await serve(
             self._serve,
             sock=sock,
+            process_request=_refuse_path,
             compression=None,
             ping_interval=None,
             close_timeout=CLOSE_S,
@@ -163,9 +166,6 @@ class AgentListener:
     async def _hello(self, connection: ServerConnection) -> Hello | None:
         """Read the first message; closes the connection unless it is a hello with the right token."""
         peer = _peer(connection)
-        if connection.request is None or connection.request.path != PATH:
-            await close(connection, f"agents connect to {PATH}")
-            return None
         try:
             async with asyncio.timeout(HELLO_S):
                 message = _decoder.decode(await connection.recv())
@@ -219,6 +219,12 @@ async def close(connection: ServerConnection, reason: str) -> None:
             await connection.close(CloseCode.SERVICE_RESTART, _short(reason))
     except TimeoutError:
         connection.transport.abort()
+
+
+def _refuse_path(connection: ServerConnection, request: Request) -> Response | None:
+    if request.path == PATH:
+        return None
+    return connection.respond(HTTPStatus.NOT_FOUND, f"agents connect to {PATH}\n")
 
 
 def _short(reason: str) -> str:

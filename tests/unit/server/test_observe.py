@@ -1,0 +1,82 @@
+from datetime import UTC, datetime
+
+import pytest
+from msgspec.structs import replace
+
+from llmgw.ports import FleetRows
+from llmgw.schema.model import Model, ModelStatus
+from llmgw.schema.node import Node, NodeState
+from llmgw.schema.plan import Claim
+from llmgw.schema.weights import WatchedPath, Weights, WeightsFormat
+from llmgw.server.observe import Observer, Resolved, weights_of
+from llmgw.testing.fake_node import fake_facts
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WHOLE = Weights(path="/m.gguf", format=WeightsFormat.GGUF, size_bytes=10)
+BROKEN = replace(WHOLE, problem="is not GGUF")
+MODEL = Model(name="chat", source="/m.gguf", created_at=NOW)
+
+
+class Engine:
+    """Counts how often it is asked, and with what."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, model, weights, cores_usable):
+        self.asked.append((weights, cores_usable))
+        return Resolved(profile=replace(model.profile, context=4096), claim=Claim(cores=cores_usable))
+
+
+def node(name, *, cores=8.0, **facts):
+    return Node(id=name, facts=replace(fake_facts(name, cores=cores), **facts), registered_at=NOW)
+
+
+def rows(*nodes, models=(MODEL,)):
+    return FleetRows(nodes=nodes, models=models)
+
+
+def test_models_carry_their_profile_resolved_and_a_status_even_when_none_is_stored():
+    snapshot = Observer(Engine()).snapshot(rows(node("n1")), reports={}, now=NOW)
+    (model,) = snapshot.models
+    assert model.model.profile.context == 4096
+    assert model.status == ModelStatus(model="chat", revision=1)
+    assert model.claim == Claim(cores=8.0)
+
+
+def test_nodes_not_heard_have_no_reports_rather_than_none_running():
+    snapshot = Observer(Engine()).snapshot(rows(node("n1"), node("n2")), reports={"n2": ()}, now=NOW)
+    assert [seen.reports for seen in snapshot.nodes] == [None, ()]
+    assert [seen.state for seen in snapshot.nodes] == [NodeState.READY, NodeState.READY]
+
+
+def test_an_engine_is_asked_again_only_when_what_it_goes_by_changed():
+    engine = Engine()
+    observer = Observer(engine)
+    for _ in range(3):
+        observer.snapshot(rows(node("n1")), reports={}, now=NOW)
+    assert len(engine.asked) == 1
+    observer.snapshot(rows(node("n1", weights=(WHOLE,))), reports={}, now=NOW)
+    assert engine.asked[1:] == [(WHOLE, 8.0)]
+
+
+def test_a_claim_goes_by_the_smallest_node_that_has_the_weights():
+    engine = Engine()
+    small, large = node("n1", cores=2.0), node("n2", cores=16.0, weights=(WHOLE,))
+    Observer(engine).snapshot(rows(small, large), reports={}, now=NOW)
+    assert engine.asked == [(WHOLE, 16.0)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"),
+    [
+        ([], None),
+        ([{"weights": (BROKEN,)}], BROKEN),
+        ([{"weights": (BROKEN,)}, {"weights": (WHOLE,)}], WHOLE),
+        ([{"watched": (WatchedPath(path="/m.gguf", present=True, weights=WHOLE),)}], WHOLE),
+        ([{"weights": (replace(WHOLE, path="/other.gguf"),)}], None),
+    ],
+)
+def test_weights_match_by_exact_path_and_whole_ones_come_first(seen, found):
+    nodes = tuple(node(f"n{number}", **facts) for number, facts in enumerate(seen))
+    assert weights_of("/m.gguf", nodes) == found

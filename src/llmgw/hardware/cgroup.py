@@ -97,6 +97,11 @@ def unified_mount(mounts: Iterable[Mount]) -> str | None:
     return None
 
 
+def group_path(mount: str | None, name: str) -> str | None:
+    """Where a group of ours lies, whether or not it is there."""
+    return str(Path(mount, FOLDER, name)) if mount is not None else None
+
+
 class ControlGroup:
     """One group of our own: all processes that descend from its first, whatever session they move to."""
 

@@ -1,11 +1,13 @@
 """Processes as /proc shows them: identity, state, processor time, group membership."""
 
+import ctypes
 from collections.abc import Iterator
 from pathlib import Path
 
 from llmgw.schema.value import Value
 
 PROC = Path("/proc")
+_PR_SET_CHILD_SUBREAPER = 36
 GONE_STATES = frozenset("ZXx")
 """Zombie and dead: nothing of the process is left but its exit status."""
 STOPPED_STATES = frozenset("Tt")
@@ -76,6 +78,11 @@ def has_environment(pid: int, entry: str, *, proc: Path = PROC) -> bool:
         return entry.encode() in (proc / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return False
+
+
+def become_subreaper() -> None:
+    """Have orphans among our descendants become our children, so that they can be waited for."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def boot_id(*, proc: Path = PROC) -> str:

@@ -1,0 +1,155 @@
+"""What an agent keeps on disk: its node's id, the orders it has obeyed, its shards, the control planes it knows.
+
+    node-id              chosen once
+    epoch.json           highest epoch, holder and generation obeyed
+    servers.json         control planes learnt from the last one that took us on
+    shards/<id>.json     one per shard, with its engine's key; gone when the shard is (ids are checked in obeyed.py)
+    logs/<id>/<n>.log    one per start
+    door.toml, door.json, door-process.json, door.sock
+
+All is written atomically, synced and private (0600 in a folder of 0700).
+"""
+
+import fcntl
+import os
+import socket
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from llmgw.agent.obeyed import Obeyed
+from llmgw.agent.process_group import Identity
+from llmgw.config.contexts import replace_private
+from llmgw.schema.desired import DesiredShard
+from llmgw.schema.errors import Conflict, InvalidInput
+from llmgw.schema.report import Death
+from llmgw.schema.value import Value
+from llmgw.telemetry import log
+
+T = TypeVar("T")
+_log = log.get(__name__)
+
+
+class ShardRecord(Value, frozen=True, kw_only=True):
+    """One shard's start, enough to adopt its engine or to tell how it ended."""
+
+    desired: DesiredShard
+    started_at: datetime
+    identity: Identity | None = None
+    """`None`: the engine was about to be started."""
+    endpoint: str | None = None
+    """Known once the engine listens."""
+    engine_version: str | None = None
+    ready: bool = False
+    slots: int | None = None
+    context: int | None = None
+    stopping: bool = False
+    """It was asked to end: a second time would end it at once."""
+    death: Death | None = None
+
+
+class LocalState:
+    """The agent's folder. Reading and writing are small and local, so they are done in place."""
+
+    def __init__(self, data_dir: str) -> None:
+        self.root = Path(data_dir)
+        self._lock: int | None = None
+
+    def open(self) -> None:
+        """Make the folder and take its lock. Raises `Conflict` when another agent uses it."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.root / "shards").mkdir(exist_ok=True, mode=0o700)
+        lock = os.open(self.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise Conflict(
+                f"another agent runs with the data folder {self.root}",
+                hint="end it first, or give this one a data_dir of its own",
+            ) from error
+        self._lock = lock
+
+    def close(self) -> None:
+        """Let the lock go."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def node_id(self, configured: str | None) -> str:
+        """Give the node's id, chosen at the first start. Raises `InvalidInput` when the configuration changed it."""
+        path = self.root / "node-id"
+        if not path.exists():
+            chosen = configured or socket.gethostname()
+            replace_private(path, chosen + "\n")
+            return chosen
+        kept = path.read_text().strip()
+        if configured not in (None, kept):
+            raise InvalidInput(
+                f"node_id = {configured!r}, but this node joined as {kept!r}",
+                hint=f"a node's id never changes; to join as another node, stop its engines and remove {path}",
+                field="node_id",
+            )
+        return kept
+
+    def obeyed(self) -> Obeyed:
+        """Read which orders were obeyed."""
+        return self._read("epoch.json", Obeyed) or Obeyed()
+
+    def save_obeyed(self, obeyed: Obeyed) -> None:
+        """Remember it for good: synced to disk before anything is done about the order."""
+        self._write("epoch.json", obeyed)
+
+    def servers(self) -> tuple[str, ...]:
+        """Read the learnt control planes."""
+        return self._read("servers.json", tuple[str, ...]) or ()
+
+    def save_servers(self, servers: tuple[str, ...]) -> None:
+        """Remember learnt control planes."""
+        self._write("servers.json", servers)
+
+    def records(self) -> tuple[ShardRecord, ...]:
+        """Read all shards."""
+        names = sorted(path.name for path in (self.root / "shards").glob("*.json"))
+        found = (self._read(f"shards/{name}", ShardRecord) for name in names)
+        return tuple(record for record in found if record is not None)
+
+    def save_record(self, record: ShardRecord) -> None:
+        """Write one shard."""
+        self._write(f"shards/{record.desired.id}.json", record)
+
+    def remove_record(self, shard: str) -> None:
+        """Forget one shard."""
+        (self.root / "shards" / f"{shard}.json").unlink(missing_ok=True)
+
+    def log_path(self, shard: str, attempt: int) -> Path:
+        """Where the log of one start lies."""
+        return self.root / "logs" / shard / f"{attempt}.log"
+
+    def door_process(self) -> Identity | None:
+        """Read which process the door is."""
+        return self._read("door-process.json", Identity)
+
+    def save_door_process(self, identity: Identity | None) -> None:
+        """Remember which process the door is."""
+        self._write("door-process.json", identity)
+
+    def read_private(self, name: str, kind: type[T]) -> T | None:
+        """Read a file that another process of ours wrote into the folder."""
+        return self._read(name, kind)
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        path = self.root / name
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=kind)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            # A file of another version, or damaged: what it held is lost, the agent goes on.
+            _log.error("state.unreadable", path=str(path), error=str(error))
+            return None
+
+    def _write(self, name: str, value: object) -> None:
+        replace_private(self.root / name, msgspec.json.encode(value).decode())

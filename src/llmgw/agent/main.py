@@ -1,0 +1,58 @@
+"""The agent's entries: run it, or end what it left running."""
+
+import asyncio
+import contextlib
+import signal
+
+import aiohttp
+
+from llmgw.agent.local_state import LocalState
+from llmgw.agent.stop_engines import stop_everything
+from llmgw.agent.wiring import Agent
+from llmgw.config.agent import AgentConfig
+from llmgw.hardware import proc
+from llmgw.schema.errors import InvalidInput
+from llmgw.telemetry import log
+
+_log = log.get(__name__)
+
+
+def run(config: AgentConfig) -> int:
+    """Run the agent until SIGTERM or SIGINT. Engines and the door outlive it. Raises `LlmgwError` for what is wrong."""
+    if not config.servers:
+        raise InvalidInput("servers is empty", hint='name a control plane: servers = ["host:8801"]', field="servers")
+    log.configure(level=config.log_level, style=config.log_format, process="agent")
+    proc.become_subreaper()
+    state = LocalState(config.data_dir)
+    state.open()
+    try:
+        return asyncio.run(_run(config, state))
+    finally:
+        state.close()
+
+
+def stop_engines(config: AgentConfig) -> int:
+    """End all engines and the door of the node. Gives 0 once nothing is left; raises `Conflict` beside an agent."""
+    log.configure(level=config.log_level, style=config.log_format, process="agent")
+    asyncio.run(stop_everything(config))
+    return 0
+
+
+async def _run(config: AgentConfig, state: LocalState) -> int:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    # Engines' connections are not kept: they close idle ones after 5 s, and ours are few.
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session:
+        working = asyncio.create_task(Agent(config, state, session).run())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            working.result()  # it works until cancelled: here is its error
+        working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+    _log.info("agent.ended")
+    return 0

@@ -1,0 +1,134 @@
+"""The node's engines: makes what runs what is wanted, again and again, and adopts what an earlier agent left."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from llmgw.agent import process_group
+from llmgw.agent.engine_run import EngineRun, EngineTools
+from llmgw.agent.local_state import ShardRecord
+from llmgw.agent.obey import obey
+from llmgw.hardware import proc
+from llmgw.hardware.cgroup import group_path
+from llmgw.schema.desired import DesiredState
+from llmgw.schema.door import DoorReading, DoorShard
+from llmgw.schema.replica import ShardPhase
+from llmgw.schema.report import ShardReport
+
+LOOK_S = 2.0
+ADOPTION_S = 8.0
+"""Seconds to learn what became of the engines of an earlier agent, before anything is reported."""
+
+
+class Supervisor:
+    """Holds the node's engine runs."""
+
+    def __init__(self, tools: EngineTools, changed: Callable[[], None]) -> None:
+        self._tools = tools
+        self._changed = changed
+        self._runs: dict[str, EngineRun] = {}
+        self._order: DesiredState | None = None
+        self._wake = asyncio.Event()
+        self.adopted = asyncio.Event()
+        """Set once reports tell what an earlier agent left."""
+
+    def order(self, state: DesiredState) -> None:
+        """Take an order that was accepted; carried out soon."""
+        self._order = state
+        self._wake.set()
+
+    def reports(self) -> tuple[ShardReport, ...]:
+        """Report all shards."""
+        return tuple(run.report() for run in self._runs.values() if not run.gone)
+
+    def door_shards(self) -> tuple[DoorShard, ...]:
+        """Give the engines that may be reached through the door."""
+        ready = (run.record for run in self._runs.values() if run.running.phase is ShardPhase.READY)
+        return tuple(self._door_shard(record) for record in ready)
+
+    def readings(self) -> tuple[DoorReading, ...]:
+        """Give the last readings of all engines' counters."""
+        now = time.monotonic()
+        found = ((run.running.id, run.last_progress) for run in self._runs.values())
+        return tuple(
+            DoorReading(shard=shard, age_s=now - reading.at, values=reading.values())
+            for shard, reading in found
+            if reading is not None
+        )
+
+    async def run(self, known_pids: Callable[[], tuple[int, ...]]) -> None:
+        """Supervise until cancelled, which leaves all engines running.
+
+        `known_pids` are children of this process that others wait for.
+        """
+        async with asyncio.TaskGroup() as group:
+            await self._adopt(group)
+            while True:
+                self._wake.clear()
+                self._step(group)
+                process_group.reap_strays((*known_pids(), *(run.pid for run in self._runs.values() if run.pid)))
+                await self._pause()
+
+    async def _adopt(self, group: asyncio.TaskGroup) -> None:
+        for record in self._tools.state.records():
+            if record.identity is None and record.death is None:
+                await self._discard(record)
+            else:
+                self._launch(group, record)
+        waiting = [asyncio.create_task(run.settled.wait()) for run in self._runs.values()]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=ADOPTION_S)
+            for task in late:
+                task.cancel()
+        self.adopted.set()
+
+    async def _discard(self, record: ShardRecord) -> None:
+        """Kill what an agent that died in the middle of a start left, by group and mark alone."""
+        shard = record.desired.id
+        leftover = process_group.Identity(
+            name=shard,
+            pid=0,
+            start_ticks=0,
+            boot_id=proc.boot_id(),
+            cgroup=group_path(self._tools.cgroup_mount, shard),
+        )
+        await process_group.destroy(leftover, leader_known=False)
+        self._tools.state.remove_record(shard)
+
+    def _step(self, group: asyncio.TaskGroup) -> None:
+        self._runs = {shard: run for shard, run in self._runs.items() if not run.gone}
+        steps = obey(self._order, (run.running for run in self._runs.values()))
+        for shard in steps.forget:
+            self._runs.pop(shard).forget()
+            self._changed()
+        for shard in steps.stop:
+            self._runs[shard].ask_to_stop()
+        for wanted in steps.start:
+            self._launch(group, ShardRecord(desired=wanted, started_at=self._tools.clock.now()))
+
+    def _launch(self, group: asyncio.TaskGroup, record: ShardRecord) -> None:
+        run = EngineRun(record, self._tools, self._on_change)
+        self._runs[record.desired.id] = run
+        group.create_task(run.live(), name=f"shard {record.desired.id}")
+
+    def _on_change(self) -> None:
+        self._wake.set()
+        self._changed()
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def _door_shard(self, record: ShardRecord) -> DoorShard:
+        desired = record.desired
+        paths = self._tools.adapter(desired.profile.engine).paths(desired.role)
+        return DoorShard(
+            id=desired.id,
+            model=desired.model,
+            endpoint=record.endpoint or "",
+            key=desired.key,
+            paths=tuple(sorted(paths)),
+        )

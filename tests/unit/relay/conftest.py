@@ -27,6 +27,18 @@ async def settled() -> AsyncIterator[None]:
         await asyncio.sleep(0)
 
 
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Give a function that waits for what no event tells: the inside of the relay."""
+
+    async def wait(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(5):
+            while not condition():  # noqa: ASYNC110 -- see above
+                await asyncio.sleep(0.001)
+
+    return wait
+
+
 class Client:
     """A socket that sends bytes and reads bytes."""
 

@@ -15,7 +15,7 @@ async def test_requests_on_one_connection_are_answered_in_order(relay, echo):
     assert [json.loads((await client.answer())[2])["path"] for _ in range(3)] == ["/1", "/2", "/3"]
 
 
-async def test_a_pipelined_request_waits_until_the_one_before_is_answered(relay):
+async def test_a_pipelined_request_waits_until_the_one_before_is_answered(relay, until):
     gates = {"/1": asyncio.Event(), "/2": asyncio.Event()}
     begun = []
 
@@ -26,8 +26,7 @@ async def test_a_pipelined_request_waits_until_the_one_before_is_answered(relay)
 
     client = await (await relay(handler)).connect()
     await client.send(GET % b"1" + GET % b"2")
-    while not begun:
-        await asyncio.sleep(0)
+    await until(lambda: begun)
     gates["/2"].set()
     await asyncio.sleep(0.01)
 
@@ -75,11 +74,11 @@ async def test_no_continue_is_sent_when_the_body_is_there_already(relay, echo):
     assert status == 200
 
 
-async def test_a_head_that_does_not_come_is_answered_408(relay, echo):
+async def test_a_head_that_does_not_come_is_answered_408(relay, echo, until):
     served = await relay(echo, header_timeout_s=5)
     client = await served.connect()
     await client.send(b"GET / HTTP/1.1\r\nHos")
-    await _until(lambda: not all(connection.idle for connection in served.server._connections))
+    await until(lambda: not all(connection.idle for connection in served.server._connections))
 
     served.overdue(4)
     await client.send(b"t: a\r\nX:")
@@ -91,11 +90,11 @@ async def test_a_head_that_does_not_come_is_answered_408(relay, echo):
     assert await client.rest() == b""
 
 
-async def test_a_body_that_does_not_come_is_answered_408(relay, echo):
+async def test_a_body_that_does_not_come_is_answered_408(relay, echo, until):
     served = await relay(echo, header_timeout_s=5, body_timeout_s=30)
     client = await served.connect()
     await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
-    await _until(lambda: not all(connection.idle for connection in served.server._connections))
+    await until(lambda: not all(connection.idle for connection in served.server._connections))
 
     served.overdue(29)
     assert served.server.open_connections == 1
@@ -118,7 +117,7 @@ async def test_an_idle_connection_is_closed_without_a_word(relay, echo):
     assert await client.rest() == b""
 
 
-async def test_a_running_answer_has_no_deadline_of_the_connection(relay):
+async def test_a_running_answer_has_no_deadline_of_the_connection(relay, until):
     gate = asyncio.Event()
 
     async def handler(exchange):
@@ -128,7 +127,7 @@ async def test_a_running_answer_has_no_deadline_of_the_connection(relay):
     served = await relay(handler)
     client = await served.connect()
     await client.send(GET % b"")
-    await _until(lambda: served.server.open_exchanges == 1)
+    await until(lambda: served.server.open_exchanges == 1)
 
     served.overdue(10_000)
     gate.set()
@@ -137,7 +136,7 @@ async def test_a_running_answer_has_no_deadline_of_the_connection(relay):
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half-close"])
-async def test_a_client_that_leaves_is_told_at_once_and_only_once(relay, how):
+async def test_a_client_that_leaves_is_told_at_once_and_only_once(relay, how, until):
     told = []
     held = asyncio.Event()
 
@@ -156,13 +155,13 @@ async def test_a_client_that_leaves_is_told_at_once_and_only_once(relay, how):
         client.reset()
     else:
         client.writer.write_eof()
-    await _until(lambda: told)
-    await _until(lambda: served.server.open_connections == 0)
+    await until(lambda: told)
+    await until(lambda: served.server.open_connections == 0)
 
     assert told == [True]
 
 
-async def test_a_client_that_resets_while_it_is_not_read_is_noticed_by_its_socket(relay):
+async def test_a_client_that_resets_while_it_is_not_read_is_noticed_by_its_socket(relay, until):
     told = asyncio.Event()
     held = asyncio.Event()
 
@@ -176,7 +175,7 @@ async def test_a_client_that_resets_while_it_is_not_read_is_noticed_by_its_socke
     await client.send(GET % b"")
     await held.wait()
     client.writer.write((GET % b"more") * 100_000)
-    await _until(lambda: any(connection._held for connection in served.server._connections))
+    await until(lambda: any(connection._held for connection in served.server._connections))
     client.reset()
     await asyncio.sleep(0.05)
     served.overdue(0)
@@ -202,7 +201,7 @@ async def test_after_connection_close_nothing_more_is_served(relay, echo):
     assert await client.rest() == b""
 
 
-async def test_a_client_that_does_not_read_its_answer_is_given_up(relay):
+async def test_a_client_that_does_not_read_its_answer_is_given_up(relay, until):
     gone = asyncio.Event()
 
     async def handler(exchange):
@@ -216,15 +215,9 @@ async def test_a_client_that_does_not_read_its_answer_is_given_up(relay):
     client = await served.connect()
     client.writer.transport.pause_reading()
     await client.send(GET % b"")
-    await _until(lambda: any(connection._paused for connection in served.server._connections))
+    await until(lambda: any(connection._paused for connection in served.server._connections))
 
     served.overdue(74)
     assert not gone.is_set()
     served.overdue(76)
     await asyncio.wait_for(gone.wait(), 5)
-
-
-async def _until(condition):
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.001)

@@ -197,7 +197,8 @@ def answer(data: bytes, *, head_only: bool = False, end: bool = False) -> tuple[
 def test_an_answer_loses_what_means_one_connection_only():
     parser, body = answer(
         OK
-        + b"Connection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nX-Kept: 2\r\nContent-Length: 2\r\n\r\nab"
+        + b"Connection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\nX-Hop: 1\r\nX-Kept: 2\r\n"
+        + b"Content-Length: 2\r\n\r\nab"
     )
 
     assert parser.head == (200, [(b"x-kept", b"2")], 2)

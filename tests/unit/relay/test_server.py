@@ -116,12 +116,11 @@ async def test_draining_breaks_what_is_left_when_the_time_is_over(relay):
     assert served.server.open_exchanges == 0
 
 
-async def test_a_request_that_is_half_received_when_draining_begins_is_served(relay, echo):
+async def test_a_request_that_is_half_received_when_draining_begins_is_served(relay, echo, until):
     served = await relay(echo)
     client = await served.connect()
     await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na")
-    while all(connection.idle for connection in served.server._connections):
-        await asyncio.sleep(0.001)
+    await until(lambda: any(not connection.idle for connection in served.server._connections))
     draining = asyncio.create_task(served.server.drain(30))
     await asyncio.sleep(0)
     await client.send(b"bc")
@@ -130,11 +129,10 @@ async def test_a_request_that_is_half_received_when_draining_begins_is_served(re
     await asyncio.wait_for(draining, 5)
 
 
-async def test_small_writes_are_not_delayed(relay, echo):
+async def test_small_writes_are_not_delayed(relay, echo, until):
     served = await relay(echo)
     await (await served.connect()).send(GET)
-    while not served.server._connections:
-        await asyncio.sleep(0.001)
+    await until(lambda: served.server._connections)
 
     (connection,) = served.server._connections
     sock = connection.transport.get_extra_info("socket")

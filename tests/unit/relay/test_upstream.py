@@ -37,8 +37,9 @@ async def test_a_request_is_written_anew(upstream, pool):
 
     started = await upstream(script)
     headers = [
-        (b"host", b"evil"), (b"content-length", b"99"), (b"transfer-encoding", b"chunked"), (b"connection", b"close, X-Hop"),
-        (b"x-hop", b"1"), (b"expect", b"100-continue"), (b"te", b"trailers"), (b"x-kept", b"2"),
+        (b"host", b"evil"), (b"content-length", b"99"), (b"transfer-encoding", b"chunked"),
+        (b"connection", b"close, X-Hop"), (b"x-hop", b"1"), (b"expect", b"100-continue"), (b"te", b"trailers"),
+        (b"x-kept", b"2"),
     ]  # fmt: skip
     response = await ask(pool, started, path="/v1/x?a=b", headers=headers, body=b"abc")
     await response.read(10)
@@ -157,15 +158,14 @@ async def test_where_nothing_listens_is_unreachable(pool):
         )
 
 
-async def test_a_silent_upstream_times_out_and_is_closed(upstream, pool):
+async def test_a_silent_upstream_times_out_and_is_closed(upstream, pool, until):
     async def script(line):
         await line.request()
         await line.peer_left()
 
     started = await upstream(script)
     asking = asyncio.create_task(ask(pool, started, timeout_s=30))
-    while not pool._open:
-        await asyncio.sleep(0.001)
+    await until(lambda: pool._open)
     await asyncio.sleep(0.01)
 
     overdue(pool, 29)
@@ -177,15 +177,14 @@ async def test_a_silent_upstream_times_out_and_is_closed(upstream, pool):
     await asyncio.wait_for(started.left.wait(), 5)
 
 
-async def test_cancelling_closes_the_connection_at_once(upstream, pool):
+async def test_cancelling_closes_the_connection_at_once(upstream, pool, until):
     async def script(line):
         await line.request()
         await line.peer_left()
 
     started = await upstream(script)
     asking = asyncio.create_task(ask(pool, started))
-    while not started.connections:
-        await asyncio.sleep(0.001)
+    await until(lambda: started.connections)
     asking.cancel()
 
     await asyncio.wait_for(started.left.wait(), 5)

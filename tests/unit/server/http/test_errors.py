@@ -59,8 +59,8 @@ async def test_bad_input_names_field_and_allowed_values(admin):
 
 
 async def test_a_query_with_an_unknown_name_is_refused_with_the_nearest(admin):
-    error = _error(await admin.get("/api/v1/events?limt=3"), 400)
-    assert (error["field"], error["hint"]) == ("limt", "did you mean 'limit'?")
+    error = _error(await admin.get("/api/v1/events?limitt=3"), 400)
+    assert (error["field"], error["hint"]) == ("limitt", "did you mean 'limit'?")
 
 
 async def test_a_query_value_that_is_no_number_is_refused(admin):

@@ -27,7 +27,7 @@ def test_what_is_not_json_says_where():
 @pytest.mark.parametrize(
     ("raw", "field", "hint"),
     [
-        (b'{"nmae": "m"}', "nmae", "did you mean 'name'?"),
+        (b'{"namee": "m"}', "namee", "did you mean 'name'?"),
         (b'{"name": "m", "source": "/m", "profile": {"contxt": 1}}', "profile.contxt", "did you mean 'context'?"),
         (b'{"name": "m", "source": "/m", "engine": "llamacpp"}', "engine", "did you mean 'profile.engine'?"),
     ],
@@ -86,5 +86,5 @@ def test_numbers_in_a_query_are_text():
 
 def test_a_path_before_the_data_is_part_of_the_field():
     with pytest.raises(InvalidInput) as caught:
-        strict.convert(LogQuery, {"atempt": 3}, at="query")
-    assert caught.value.field == "query.atempt"
+        strict.convert(LogQuery, {"attemptt": 3}, at="query")
+    assert caught.value.field == "query.attemptt"

@@ -2,7 +2,7 @@
 
 import click
 
-from llmgw.ctl.output import age, ago, fields, size, table
+from llmgw.ctl.output import ago, fields, size, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.node import NodeRow
 

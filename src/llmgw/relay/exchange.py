@@ -81,14 +81,14 @@ class Exchange:
         self.source: Source | None = None
         self._line = line
         self._write = line.transport.write
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
         self._bodiless = request.method == "HEAD"
         self._chunked = False
         self._left: int | None = None
         self._paused = False
         self._drained: asyncio.Future[None] | None = None
 
-    def on_gone(self, callback: Callable[[], None]) -> None:
+    def on_gone(self, callback: Callable[[], object]) -> None:
         """Call `callback` at once when the client leaves before `end` (now, if it has); at most once, on the loop."""
         if self.gone:
             callback()

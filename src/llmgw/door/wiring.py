@@ -1,0 +1,74 @@
+"""The door put together: a relay in front of the node's engines, and the agent's socket behind it."""
+
+import asyncio
+import errno
+import os
+import socket
+from pathlib import Path
+
+import msgspec
+
+from llmgw.config.contexts import replace_private
+from llmgw.config.door import DoorConfig
+from llmgw.config.tls import split_address
+from llmgw.door.handler import Door, error_body
+from llmgw.door.intake import Intake
+from llmgw.door.shards import Shards
+from llmgw.relay.limits import Limits
+from llmgw.relay.server import HttpServer
+from llmgw.relay.upstream import UpstreamPool
+from llmgw.schema.door import DoorAddress
+from llmgw.schema.errors import InvalidInput
+from llmgw.telemetry import log
+from llmgw.telemetry.clock import SystemClock
+
+DRAIN_S = 30.0
+"""Seconds running answers may still take once the door is asked to end."""
+_LIMITS = Limits(max_body_bytes=64 * 1024 * 1024)
+"""Twice a gateway's own limit: gateways may rewrite a body."""
+_LOG = log.get(__name__)
+
+
+async def run_door(config: DoorConfig, stop: asyncio.Event) -> None:
+    """Serve until `stop` is set, then drain. Raises `InvalidInput` for an address or folder that cannot be used."""
+    data_dir = Path(config.data_dir)
+    shards, pool = Shards(SystemClock()), UpstreamPool()
+    server = HttpServer(Door(shards, pool), _LIMITS, error_body)
+    intake = Intake(data_dir / "door.sock", shards)
+    sock = _bind(config.listen)
+    await intake.open()
+    await server.serve(sock)
+    listen = _address(sock)
+    replace_private(data_dir / "door.json", msgspec.json.encode(DoorAddress(listen=listen, pid=os.getpid())).decode())
+    _LOG.info("door.listening", listen=listen, wanted=config.listen)
+    try:
+        await stop.wait()
+        _LOG.info("door.draining", exchanges=server.open_exchanges)
+        await server.drain(DRAIN_S)
+    finally:
+        server.close()
+        pool.close()
+        await intake.close()
+
+
+def _bind(listen: str) -> socket.socket:
+    """Take the wanted port, or a free one when somebody else has it."""
+    host, port = split_address(listen, field="listen")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in (port, 0):
+        try:
+            return socket.create_server((host, candidate), family=family)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and candidate:
+                continue
+            raise InvalidInput(
+                f"cannot listen on {listen}: {error.strerror or error}",
+                hint="give an address of this machine and a port this user may take",
+                field="listen",
+            ) from error
+    raise AssertionError("port 0 is never in use")
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

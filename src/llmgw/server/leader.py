@@ -1,8 +1,9 @@
 """Leading and standing by: what this control plane does as the lease comes and goes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 from llmgw.schema.errors import Fenced, LlmgwError, NoLeader, StoreUnavailable
 from llmgw.telemetry import log
@@ -42,7 +43,7 @@ class Leadership:
         load: Callable[[], Awaitable[None]],
         bootstrap: Callable[[], Awaitable[None]],
         agents: AgentDoor,
-        reconcile: Callable[[], Awaitable[None]],
+        reconcile: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._lease = lease
         self._load = load
@@ -81,14 +82,14 @@ class Leadership:
             self._agents.close("this control plane no longer leads")
             reconciling.cancel()
             _log.info("leader.stands_down")
-            await asyncio.gather(reconciling, return_exceptions=True)
+            await _ended(reconciling)
 
     async def _follow(self) -> None:
         await self._load()
-        for _ in range(round(FOLLOW_S / LOOK_S)):
-            if self._lease.is_leader():
-                return
-            await self._look()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FOLLOW_S):
+                while not self._lease.is_leader():
+                    await self._look()
 
     async def _look(self) -> None:
         try:
@@ -97,3 +98,10 @@ class Leadership:
         except TimeoutError:
             return
         self._changed.clear()
+
+
+async def _ended(task: asyncio.Future[None]) -> None:
+    """Wait for the reconciler's end; a defect in it is told, and leading begins anew."""
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    if isinstance(outcome, Exception):
+        _log.error("leader.reconciler_broke", exc_info=outcome)

@@ -1,0 +1,104 @@
+import asyncio
+
+import pytest
+
+from llmgw.schema.errors import StoreUnavailable
+from llmgw.server import leader as module
+from llmgw.server.leader import Leadership
+
+
+class Bench:
+    """Records what leading does, in order."""
+
+    def __init__(self):
+        self.leads = False
+        self.did = []
+        self.fail_loads = 0
+        self.reconciling = asyncio.Event()
+        self.leadership = Leadership(
+            lease=self, load=self.load, bootstrap=self.bootstrap, agents=self, reconcile=self.reconcile
+        )
+
+    def is_leader(self):
+        return self.leads
+
+    async def load(self):
+        self.did.append("load")
+        if self.fail_loads:
+            self.fail_loads -= 1
+            raise StoreUnavailable("away")
+
+    async def bootstrap(self):
+        self.did.append("bootstrap")
+
+    def open(self):
+        self.did.append("open")
+
+    def close(self, reason):
+        self.did.append("close")
+
+    async def reconcile(self):
+        self.did.append("reconcile")
+        self.reconciling.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.did.append("reconcile ends")
+            self.reconciling.clear()
+
+
+@pytest.fixture
+async def bench(monkeypatch):
+    monkeypatch.setattr(module, "LOOK_S", 0.005)
+    monkeypatch.setattr(module, "FOLLOW_S", 0.02)
+    bench = Bench()
+    task = asyncio.ensure_future(bench.leadership.run())
+    yield bench
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_agents_are_let_in_only_after_the_rows_are_read_and_the_first_secrets_made(bench):
+    bench.leads = True
+    await asyncio.wait_for(bench.reconciling.wait(), 5)
+    leading = bench.did[bench.did.index("bootstrap") - 1 :]
+    assert leading == ["load", "bootstrap", "open", "reconcile"]
+
+
+async def test_losing_the_lease_lets_agents_go_first_and_stops_the_reconciler(bench):
+    bench.leads = True
+    await asyncio.wait_for(bench.reconciling.wait(), 5)
+    bench.leads = False
+    await _until(lambda: "reconcile ends" in bench.did)
+    assert bench.did[bench.did.index("reconcile") + 1 :][:2] == ["close", "reconcile ends"]
+
+
+async def test_a_change_of_the_lease_is_seen_at_once(monkeypatch):
+    monkeypatch.setattr(module, "LOOK_S", 60.0)
+    bench = Bench()
+    task = asyncio.ensure_future(bench.leadership.run())
+    await _until(lambda: bench.did)
+    bench.leads = True
+    bench.leadership.wake()
+    await asyncio.wait_for(bench.reconciling.wait(), 5)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert bench.did[-2:] == ["close", "reconcile ends"]
+
+
+async def test_a_standby_reads_the_rows_again_and_again(bench):
+    await _until(lambda: bench.did.count("load") >= 3)
+    assert set(bench.did) == {"load"}
+
+
+async def test_a_store_that_is_away_is_asked_again_until_it_answers(bench):
+    bench.fail_loads = 3
+    bench.leads = True
+    await asyncio.wait_for(bench.reconciling.wait(), 5)
+    assert bench.did.count("load") >= 4
+
+
+async def _until(true):
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 - what is waited for is state of the code under test, which tells nobody
+            await asyncio.sleep(0.001)

@@ -19,9 +19,9 @@ from llmgw.engines.probe import NotReady, Ready, check_ready, progress
 from llmgw.engines.registry import ADAPTERS
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.model import Profile, Role
-from llmgw.schema.weights import Weights, WeightsFormat
 from llmgw.testing.engine_process import KEY, EngineProcess, shard_for
 from llmgw.testing.gguf import write_counting_model, write_random_model
+from llmgw.weights.gguf import inspect
 
 MODEL = "org/counting-1"
 COUNTED = "".join(f" {number}" for number in range(1, 501))
@@ -31,6 +31,7 @@ class LlamaCppCase:
     """llama.cpp on hand-written GGUF files."""
 
     kind = EngineKind.LLAMACPP
+    no_spare_memory = {"cache_ram_mib": "0"}  # noqa: RUF012 - never changed
 
     def good(self, folder: Path) -> Path:
         write_counting_model(folder / "good.gguf")
@@ -288,15 +289,13 @@ async def test_progress_moves_while_an_answer_is_made_and_an_idle_engine_is_no_s
 
 async def test_the_claim_covers_what_the_engine_takes(case, adapter, start, session, tmp_path):
     path = case.slow(tmp_path)
-    # One head of 64 numbers: keys and values of 8 layers, two bytes each.
-    weights = Weights(
-        path=str(path), format=WeightsFormat.GGUF, size_bytes=path.stat().st_size, kv_bytes_per_token=64 * 2 * 8 * 2
-    )
-    engine = start(path)
+    # No room for displaced prompts: it would be claimed, and not taken here.
+    profile = Profile(engine=case.kind, context=1024, slots=2, flags=case.no_spare_memory)
+    engine = start(path, profile=profile)
     started = await engine.started()
     await ready(session, started)
     taken = psutil.Process(engine.process.pid).memory_full_info().pss
-    claimed = adapter.claim(engine.shard.profile, weights).memory_bytes
+    claimed = adapter.claim(engine.shard.profile, inspect(str(path))).memory_bytes
     assert claimed is not None
     assert claimed / 4 < taken < claimed
 

@@ -44,7 +44,13 @@ class Flag(Value, frozen=True, kw_only=True):
             return ("true", "false")
         if self.kind is FlagKind.CHOICE:
             return tuple(self.choices)
-        return (f"{self.low:g} to {self.high:g}",)
+        return (span(self.low, self.high),)
+
+
+def span(low: float, high: float) -> str:
+    """Write bounds for people: whole numbers without an exponent."""
+    ends = (str(int(end)) if math.isfinite(end) and end == int(end) else f"{end:g}" for end in (low, high))
+    return " to ".join(ends)
 
 
 def parse(flags: Mapping[str, str], table: Mapping[str, Flag], role: Role) -> dict[str, FlagValue]:

@@ -90,8 +90,6 @@ def fill(params: Any, settings: Settings, size_bytes: int) -> None:
 
 def apply_flags(params: Any, settings: Settings, engine: Any) -> None:
     """Set what the operator asked for. `engine` is the wheel's module, which has the enumerations."""
-    if settings.role is Role.EMBED:
-        params.pooling_type = engine.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     if settings.role is Role.RERANK:
         params.pooling_type = engine.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
     for name, value in parse(settings.flags, FLAGS, settings.role).items():

@@ -1,6 +1,6 @@
 """Which profiles llama.cpp can run on a CPU."""
 
-from llmgw.engines.flags import parse
+from llmgw.engines.flags import parse, span
 from llmgw.engines.llamacpp_flags import FLAGS, GENERATING_BATCH
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.model import Profile, Role
@@ -61,7 +61,7 @@ def _check_shape(profile: Profile) -> None:
 def _check_range(field: str, value: float | None, low: float, high: float) -> None:
     if value is None or low <= value <= high:
         return
-    allowed = f"{low:g} to {high:g}"
+    allowed = span(low, high)
     raise InvalidInput(
         f"{field} = {value:g} is not within llama.cpp's limits",
         hint=f"give {field} a value of {allowed}",

@@ -25,6 +25,8 @@ class Weights(Value, frozen=True, kw_only=True):
     layers: int | None = None
     kv_bytes_per_token: int | None = None
     """Bytes of f16 key and value cache for one token over all layers; `None` when the header does not tell."""
+    vocabulary: int | None = None
+    """Tokens that its output head chooses among; `None` without such a head (encoders), or when it is not known."""
     chat_template: bool | None = None
     digest: str | None = None
     problem: str | None = None

@@ -24,6 +24,7 @@ MAX_KEPT_ARRAY = 4096
 """Longer arrays (vocabularies) are skipped; per-layer numbers are kept."""
 MAX_DIMENSIONS = 8
 _BUFFER = 1 << 20
+_MATRIX = 2
 
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -122,6 +123,7 @@ def describe(path: str, header: GgufHeader, size: int) -> Weights:
         context_length=header.number(f"{architecture}.context_length"),
         layers=header.number(f"{architecture}.block_count"),
         kv_bytes_per_token=_kv_bytes(header, architecture),
+        vocabulary=_vocabulary(header),
         chat_template=header.text("tokenizer.chat_template") is not None,
         problem=_problem(header, architecture, size),
     )
@@ -168,6 +170,13 @@ def _kv_bytes(header: GgufHeader, architecture: str | None) -> int | None:
     if key is None or value is None:
         return None
     return sum(kv_heads) * (key + value) * 2
+
+
+def _vocabulary(header: GgufHeader) -> int | None:
+    """Tokens of the output head. Encoders have embeddings too, but no norm before a head."""
+    shapes = {tensor.name: tensor.shape for tensor in header.tensors}
+    embedding = shapes.get("token_embd.weight", ())
+    return embedding[1] if "output_norm.weight" in shapes and len(embedding) == _MATRIX else None
 
 
 class _Reader:

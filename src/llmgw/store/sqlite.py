@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,6 +41,9 @@ _NETWORK_FILESYSTEMS = frozenset(
 """Where WAL's shared memory or file locks do not hold between machines (sqlite.org/wal.html, "Disadvantages")."""
 
 _BEGIN = "sqlite_begin"
+
+_CHECK_EVERY = 10_000
+"""Steps of SQLite's machine between two looks at whether a call was given up: well below a millisecond."""
 
 
 class Mount(Protocol):
@@ -97,21 +101,24 @@ class SqliteBackend:
             max_overflow=0,
             pool_timeout=deadline_s,
             hide_parameters=True,
+            connect_args={"factory": _Connection},
         )
         busy_ms = max(1, int(deadline_s * 1000))
 
-        def prepare(connection: Any, _record: object) -> None:
+        def prepare(connection: _Connection, _record: object) -> None:
             connection.isolation_level = None  # we say BEGIN ourselves; the driver would say it too late
             connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")  # an epoch handed out must outlive a power cut
+            connection.set_progress_handler(lambda: connection.given_up, _CHECK_EVERY)
 
         event.listen(engine, "connect", prepare)
         event.listen(engine, "begin", _begin)
         return engine
 
     def cut(self, connection: Any) -> None:
-        """Interrupt a statement that runs. A wait for a lock is not interrupted, it ends with the busy timeout."""
+        """End the statement that runs, and any later one. A wait for a lock goes on: it ends with the busy timeout."""
+        connection.given_up = True
         connection.interrupt()
 
     def proves_old_holder_dead(self) -> bool:
@@ -123,6 +130,12 @@ class SqliteBackend:
         if self._lock is not None:
             os.close(self._lock)
         self._lock = None
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that can be given up from another thread: `interrupt` alone misses a statement about to begin."""
+
+    given_up = False
 
 
 def refuse_network_filesystem(path: Path, mounts: Sequence[Mount]) -> None:

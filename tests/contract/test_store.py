@@ -177,6 +177,16 @@ async def test_writes_of_one_transaction_take_effect_in_their_order(store, lead)
     assert await store.load_fleet() == FleetRows(models=(MODEL,))
 
 
+async def test_a_row_deleted_and_put_again_in_one_transaction_is_there(store, lead):
+    writer = store.leader(lead("a"))
+    await writer.apply(EVERYTHING)
+    fresh = ModelStatus(model=MODEL.name)
+    await writer.apply([DeleteModel(name=MODEL.name), PutModel(model=MODEL), PutStatus(status=fresh)])
+
+    fleet = await store.load_fleet()
+    assert (fleet.models, fleet.statuses) == ((MODEL,), (fresh,))
+
+
 async def test_rows_come_in_the_order_of_their_ids(store, lead):
     await store.leader(lead("a")).apply([PutNode(node=_node(name)) for name in ("b", "c", "a")])
 

@@ -1,11 +1,11 @@
 """What is said to the database, in portable SQLAlchemy Core. Each function works inside a transaction of its caller."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
 
 from llmgw.ports import (
     AppendEvent,
@@ -89,38 +89,58 @@ def check_fence(connection: Connection, fence: Fence) -> None:
 
 
 def carry_out(connection: Connection, writes: Sequence[Write]) -> None:
-    """Carry out writes in their order."""
+    """Carry out writes as if one after the other: the last write of a row decides, events keep their order.
+
+    Many rows cost two statements a table, so that a whole fleet's change keeps the deadline of one call.
+    """
+    rows: dict[Table, dict[str, _Row]] = {}
     for write in writes:
-        _carry_out(connection, write)
-    if any(isinstance(write, AppendEvent) for write in writes):
+        for table, row_id, row in _rows(write):
+            rows.setdefault(table, {})[row_id] = row
+    for table, by_id in rows.items():
+        _replace(connection, table, by_id)
+    events = [{"body": _text(replace(write.event, seq=None))} for write in writes if isinstance(write, AppendEvent)]
+    if events:
+        connection.execute(insert(tables.events), events)
         _drop_old_events(connection)
 
 
-def _carry_out(connection: Connection, write: Write) -> None:  # noqa: C901 - a table of writes, one line each
+_Row = dict[str, str] | None
+"""A row's columns beside its id; `None` is no row."""
+
+
+def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901 - a table of writes, one line each
     match write:
         case PutNode(node=node):
-            _put(connection, tables.nodes, node.id, body=_text(node))
+            return ((tables.nodes, node.id, _body(node)),)
         case DeleteNode(id=node_id):
-            _delete(connection, tables.nodes, node_id)
+            return ((tables.nodes, node_id, None),)
         case PutModel(model=model):
-            _put(connection, tables.models, model.name, body=_text(model))
+            return ((tables.models, model.name, _body(model)),)
         case DeleteModel(name=name):
-            _delete(connection, tables.models, name)
-            _delete(connection, tables.model_statuses, name)
+            return (tables.models, name, None), (tables.model_statuses, name, None)
         case PutStatus(status=status):
-            _put(connection, tables.model_statuses, status.model, body=_text(status))
+            return ((tables.model_statuses, status.model, _body(status)),)
         case PutReplica(replica=replica):
-            _put(connection, tables.replicas, replica.id, body=_text(replica))
+            return ((tables.replicas, replica.id, _body(replica)),)
         case DeleteReplica(id=replica_id):
-            _delete(connection, tables.replicas, replica_id)
+            return ((tables.replicas, replica_id, None),)
         case PutApiKey(key=key):
-            _put(connection, tables.api_keys, key.id, body=_text(key))
+            return ((tables.api_keys, key.id, _body(key)),)
         case PutAdminToken(token=token):
-            _put(connection, tables.admin_tokens, token.id, body=_text(token))
+            return ((tables.admin_tokens, token.id, _body(token)),)
         case PutSetting(name=name, value=value):
-            _put(connection, tables.settings, name, value=value)
-        case AppendEvent(event=event):
-            connection.execute(insert(tables.events), {"body": _text(replace(event, seq=None))})
+            return ((tables.settings, name, {"value": value}),)
+        case AppendEvent():
+            return ()
+
+
+def _replace(connection: Connection, table: Table, by_id: Mapping[str, _Row]) -> None:
+    # Delete, then insert: portable, and safe because the fence lets in one writer at a time.
+    connection.execute(delete(table).where(table.c.id == bindparam("row_id")), [{"row_id": key} for key in by_id])
+    kept = [{"id": row_id, **row} for row_id, row in by_id.items() if row is not None]
+    if kept:
+        connection.execute(insert(table), kept)
 
 
 def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:
@@ -128,19 +148,13 @@ def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:
     return tuple(decoder.decode(body) for body in connection.scalars(select(table.c.body).order_by(table.c.id)))
 
 
-def _put(connection: Connection, table: Table, row_id: str, **values: str) -> None:
-    # Update, else insert: portable, and safe because the fence lets in one writer at a time.
-    if connection.execute(update(table).where(table.c.id == row_id), values).rowcount == 0:
-        connection.execute(insert(table), {"id": row_id, **values})
-
-
-def _delete(connection: Connection, table: Table, row_id: str) -> None:
-    connection.execute(delete(table).where(table.c.id == row_id))
-
-
 def _drop_old_events(connection: Connection) -> None:
     newest = select(func.max(tables.events.c.seq)).scalar_subquery()
     connection.execute(delete(tables.events).where(tables.events.c.seq <= newest - KEPT_EVENTS))
+
+
+def _body(value: Value) -> dict[str, str]:
+    return {"body": _text(value)}
 
 
 def _text(value: Value) -> str:

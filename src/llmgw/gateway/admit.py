@@ -97,6 +97,8 @@ class Admission:
         owed = self._permits.granted(grant)
         if owed is not None:
             self._send(owed)
+        # The master took the grant off what we want; if it went to pay a debt, it must hear of us again.
+        self._told = dict.fromkeys(self._told, -1)
         self.pump_all()
 
     def recalled(self, recall: Recall) -> None:

@@ -5,8 +5,9 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmgw.relay.answer import ResponseParser
 from llmgw.relay.limits import Limits
-from llmgw.relay.parser import RequestParser, ResponseParser
+from llmgw.relay.parser import RequestParser
 
 LIMITS = Limits(max_header_bytes=4096, max_headers=20, max_body_bytes=5000)
 

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Protocol, cast
 
+from llmgw.relay.answer import ResponseParser
 from llmgw.relay.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
-from llmgw.relay.parser import ResponseParser
 from llmgw.relay.response import UpstreamResponse
 from llmgw.relay.sweep import NEVER
 

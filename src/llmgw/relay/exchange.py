@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from llmgw.relay.errors import ClientGone
-from llmgw.relay.parser import not_forwarded
+from llmgw.relay.hop_by_hop import not_forwarded
 from llmgw.relay.request import Request
 
 Headers = Sequence[tuple[bytes, bytes]]

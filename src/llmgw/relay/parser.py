@@ -1,4 +1,4 @@
-"""Strict parsing of both directions, on llhttp. No I/O here: bytes go in, requests and answers come out.
+"""Strict parsing of requests, on llhttp. No I/O here: bytes go in, requests come out.
 
 llhttp refuses bare CR or LF, obs-fold, blanks around names, both Content-Length and Transfer-Encoding, repeated or odd
 lengths, and bad chunks. What it lets pass and must not pass here is refused by this module.
@@ -18,29 +18,6 @@ _SLICE = 16 * 1024
 
 _METHODS = frozenset((b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"))
 _WATCHED = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
-_MAX_ANSWER_HEAD = 256 * 1024
-_NOT_FORWARDED = frozenset(
-    (
-        b"connection",
-        b"content-length",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    )
-)
-"""Headers that mean one connection only (RFC 9110, 7.6.1), and the length, which the relay settles itself."""
-
-
-def not_forwarded(connection: bytes = b"") -> frozenset[bytes]:
-    """Give the names of headers to leave out, those that a `connection` header's value names included."""
-    if connection.lower().strip(b", ") in (b"", b"keep-alive", b"close"):
-        return _NOT_FORWARDED
-    return _NOT_FORWARDED | {token.strip().lower() for token in connection.split(b",")}
 
 
 class Stage(Enum):
@@ -59,7 +36,7 @@ class Refusal(NamedTuple):
     message: str
 
 
-class _Stop(Exception):
+class Stop(Exception):
     """Leaves llhttp from within a callback; the reason is kept on the parser."""
 
 
@@ -247,130 +224,4 @@ class RequestParser:
 
     def _refuse(self, status: int, code: str, message: str) -> None:
         self.refusal = Refusal(status, code, message)
-        raise _Stop
-
-
-class AnswerHead(NamedTuple):
-    """The head of an upstream's answer, without hop-by-hop and framing headers."""
-
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    content_length: int | None
-
-
-class ResponseParser:
-    """Turns an upstream's bytes into one answer at a time. `begin` comes before each."""
-
-    def __init__(self) -> None:
-        self.head: AnswerHead | None = None
-        """Set once the head is complete; interim (1xx) answers are skipped."""
-        self.complete = False
-        self.broken: str | None = None
-        """Why this is no proper answer, in words."""
-        self.begun = False
-        """At least one byte of an answer came."""
-        self._surplus = False
-        self._keep_alive = False
-        self._head_only = False
-        self._until_close = False
-        self._interim = False
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._head_bytes = 0
-        self._pieces: list[bytes] = []
-        self.on_body = self._pieces.append
-        self._parser = httptools.HttpResponseParser(self)
-
-    @property
-    def reusable(self) -> bool:
-        """The connection may carry another request."""
-        return self.complete and self._keep_alive and not self._surplus
-
-    def begin(self, *, head_only: bool) -> None:
-        """Expect an answer; `head_only` for one to HEAD."""
-        self.head = None
-        self.complete = self.begun = self._until_close = self._keep_alive = False
-        self._head_only = head_only
-        self._head_bytes = 0
-
-    def feed(self, data: bytes) -> bytes:
-        """Parse bytes and give the part of the body in them. Look at `head`, `complete` and `broken` afterwards."""
-        self.begun = True
-        if self.complete:
-            self._surplus = True
-            return b""
-        if self.head is None:
-            self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.broken = "it switched protocols unasked"
-        except httptools.HttpParserError as error:
-            self._fail(error)
-        if self.head is None and self._head_bytes > _MAX_ANSWER_HEAD:
-            self.broken = self.broken or f"its head exceeds {_MAX_ANSWER_HEAD} bytes"
-        return self._body()
-
-    def eof(self) -> None:
-        """Note the end of the connection: it ends an answer that has no length of its own, and breaks any other."""
-        if self.complete or self.broken is not None:
-            return
-        if self._until_close:
-            self.complete = True
-        else:
-            self.broken = "it closed the connection"
-
-    def _fail(self, error: Exception) -> None:
-        if self.complete:
-            self._surplus = True
-        elif self.broken is None:
-            self.broken = f"it sent no proper HTTP: {error}"
-
-    def _body(self) -> bytes:
-        pieces = self._pieces
-        if not pieces:
-            return b""
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        return b"" if self._head_only else data
-
-    # Called by llhttp ---------------------------------------------------------------------------------
-
-    def on_message_begin(self) -> None:
-        """Begin an answer; one that nobody asked for makes the connection unusable."""
-        if self.complete:
-            raise _Stop
-        self._headers = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, or a trailer, which is dropped."""
-        self._headers.append((name.lower(), value.rstrip()))
-
-    def on_headers_complete(self) -> None:
-        """Settle how the body ends."""
-        status = self._parser.get_status_code()
-        self._interim = status < 200  # noqa: PLR2004 -- the class of interim answers, RFC 9110 15.2
-        if self._interim:
-            return
-        length, named, coding = None, b"", b""
-        for name, value in self._headers:
-            if name == b"content-length":
-                length = int(value)
-            elif name == b"connection":
-                named += b"," + value
-            elif name == b"transfer-encoding":
-                coding = value.lower()
-        if coding not in (b"", b"chunked"):
-            self.broken = "it used a transfer coding other than chunked"
-            raise _Stop
-        dropped = not_forwarded(named)
-        self.head = AnswerHead(status, [header for header in self._headers if header[0] not in dropped], length)
-        bodiless = self._head_only or status in (204, 304)
-        self._until_close = length is None and not coding and not bodiless
-        self.complete = self._head_only
-
-    def on_message_complete(self) -> None:
-        """End the answer."""
-        if self._interim or self._head_only:
-            return
-        self.complete = True
-        self._keep_alive = self._parser.should_keep_alive()
+        raise Stop

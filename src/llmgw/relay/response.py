@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
+from llmgw.relay.answer import AnswerHead
 from llmgw.relay.errors import AnswerTooLarge, UpstreamError
-from llmgw.relay.parser import AnswerHead
 
 _HIGH, _LOW = 64 * 1024, 16 * 1024
 """Bytes of body held for a slow consumer before the upstream is paused, and at which it goes on."""

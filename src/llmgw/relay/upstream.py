@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from llmgw.relay.carrier import Stale, UpstreamConnection
 from llmgw.relay.errors import UpstreamBroken, UpstreamUnreachable
-from llmgw.relay.parser import not_forwarded
+from llmgw.relay.hop_by_hop import not_forwarded
 from llmgw.relay.response import UpstreamResponse
 from llmgw.relay.sweep import Sweep
 from llmgw.schema.errors import InvalidInput

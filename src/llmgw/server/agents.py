@@ -91,10 +91,6 @@ class Agents:
         self._sent.clear()
         self._live.forget()
 
-    def count(self) -> int:
-        """Give the number of connected agents."""
-        return len(self._streams)
-
     def sent(self, node: str) -> DesiredState | None:
         """Give the order sent last on the node's stream; `None` when none was sent on it yet."""
         stream = self._streams.get(node)

@@ -1,6 +1,8 @@
 """Folding writes into rows: what the store's tables hold after a transaction, without reading them again."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from llmgw.ports import (
     DeleteModel,
@@ -17,22 +19,27 @@ from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
 
+V = TypeVar("V")
+
 
 def fold(rows: FleetRows, writes: Sequence[Write]) -> FleetRows:
-    """Give the fleet tables after `writes`. Rows are in order of their names; writes to other tables are left out."""
+    """Give the fleet tables after `writes`, in order of their names; writes to other tables are left out.
+
+    A table that nothing changed in stays the same object: what is derived from it need not be made again.
+    """
+    if not writes:
+        return rows
     nodes = {node.id: node for node in rows.nodes}
     models = {model.name: model for model in rows.models}
     statuses = {status.model: status for status in rows.statuses}
     replicas = {replica.id: replica for replica in rows.replicas}
     for write in writes:
         _fold_one(write, nodes, models, statuses, replicas)
-    return ordered(
-        FleetRows(
-            nodes=tuple(nodes.values()),
-            models=tuple(models.values()),
-            statuses=tuple(statuses.values()),
-            replicas=tuple(replicas.values()),
-        )
+    return FleetRows(
+        nodes=_table(rows.nodes, nodes),
+        models=_table(rows.models, models),
+        statuses=_table(rows.statuses, statuses),
+        replicas=_table(rows.replicas, replicas),
     )
 
 
@@ -44,6 +51,12 @@ def ordered(rows: FleetRows) -> FleetRows:
         statuses=tuple(sorted(rows.statuses, key=lambda status: status.model)),
         replicas=tuple(sorted(rows.replicas, key=lambda replica: replica.id)),
     )
+
+
+def _table(before: tuple[V, ...], after: Mapping[str, V]) -> tuple[V, ...]:
+    found = tuple(after[name] for name in sorted(after))
+    same = len(found) == len(before) and all(map(operator.is_, found, before))
+    return before if same else found
 
 
 def _fold_one(

@@ -1,6 +1,6 @@
 """Making the snapshot: stored rows, what agents say, and what each model needs, as one value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -37,30 +37,33 @@ class Observer:
     def __init__(self, resolve: Resolver) -> None:
         self._resolve = resolve
         self._known: dict[str, tuple[object, Resolved]] = {}
+        self._sources = Sources(())
 
     def snapshot(self, rows: FleetRows, *, reports: Mapping[str, tuple[ShardReport, ...]], now: datetime) -> Snapshot:
         """Give the fleet at `now`. Models carry their profile resolved; `reports` has the nodes heard so far."""
+        if self._sources.nodes is not rows.nodes:
+            self._sources = Sources(rows.nodes)
         statuses = {status.model: status for status in rows.statuses}
         return Snapshot(
             now=now,
             nodes=tuple(
                 NodeSnapshot(node=node, state=shown_state(node), reports=reports.get(node.id)) for node in rows.nodes
             ),
-            models=tuple(self._model(model, statuses.get(model.name), rows.nodes) for model in rows.models),
+            models=tuple(self._model(model, statuses.get(model.name)) for model in rows.models),
             replicas=rows.replicas,
         )
 
-    def _model(self, model: Model, status: ModelStatus | None, nodes: tuple[Node, ...]) -> ModelSnapshot:
-        resolved = self._resolved(model, nodes)
+    def _model(self, model: Model, status: ModelStatus | None) -> ModelSnapshot:
+        resolved = self._resolved(model)
         return ModelSnapshot(
             model=msgspec.structs.replace(model, profile=resolved.profile),
             status=status or ModelStatus(model=model.name, revision=model.revision),
             claim=resolved.claim,
         )
 
-    def _resolved(self, model: Model, nodes: tuple[Node, ...]) -> Resolved:
-        weights = weights_of(model.source, nodes)
-        cores = _smallest_cores(model.source, nodes)
+    def _resolved(self, model: Model) -> Resolved:
+        weights = self._sources.weights(model.source)
+        cores = self._sources.smallest_cores(model.source)
         inputs = (model.profile, model.role, weights, cores)
         known = self._known.get(model.name)
         if known is not None and known[0] == inputs:
@@ -70,28 +73,38 @@ class Observer:
         return resolved
 
 
-def weights_of(source: str, nodes: tuple[Node, ...]) -> Weights | None:
-    """Give the weights at exactly `source`, as the first node that sees them in good order reads them.
+class Sources:
+    """What the nodes see at each path, looked up once for all models."""
 
-    Broken weights are given only when no node sees whole ones.
-    """
-    broken = None
-    for node in nodes:
-        for weights in _seen(node, source):
-            if weights.problem is None:
-                return weights
-            broken = broken or weights
-    return broken
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self._weights: dict[str, Weights] = {}
+        self._cores: dict[str, float] = {}
+        known = (node.facts.host.cores_usable for node in nodes)
+        self._all_cores = min((cores for cores in known if cores is not None), default=None)
+        for node in nodes:
+            for weights in _seen(node):
+                self._see(weights, node.facts.host.cores_usable)
+
+    def weights(self, source: str) -> Weights | None:
+        """Give the weights at exactly `source`, as the first node that sees them in good order reads them.
+
+        Broken weights are given only when no node sees whole ones.
+        """
+        return self._weights.get(source)
+
+    def smallest_cores(self, source: str) -> float | None:
+        """Give the fewest usable cores of the nodes that see `source`, else of all: a claim must fit where it runs."""
+        return self._cores.get(source, self._all_cores)
+
+    def _see(self, weights: Weights, cores: float | None) -> None:
+        known = self._weights.get(weights.path)
+        if known is None or (known.problem is not None and weights.problem is None):
+            self._weights[weights.path] = weights
+        if cores is not None:
+            self._cores[weights.path] = min(cores, self._cores.get(weights.path, cores))
 
 
-def _seen(node: Node, source: str) -> tuple[Weights, ...]:
-    found = tuple(weights for weights in node.facts.weights or () if weights.path == source)
-    watched = tuple(path.weights for path in node.facts.watched if path.path == source and path.weights is not None)
-    return found + watched
-
-
-def _smallest_cores(source: str, nodes: tuple[Node, ...]) -> float | None:
-    """Give the fewest usable cores of the nodes that see `source`, else of all: a claim must fit where it can run."""
-    able = tuple(node for node in nodes if _seen(node, source)) or nodes
-    cores = [node.facts.host.cores_usable for node in able if node.facts.host.cores_usable is not None]
-    return min(cores, default=None)
+def _seen(node: Node) -> Iterator[Weights]:
+    yield from node.facts.weights or ()
+    yield from (watched.weights for watched in node.facts.watched if watched.weights is not None)

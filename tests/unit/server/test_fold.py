@@ -61,6 +61,15 @@ def test_rows_are_in_order_of_their_names_whatever_the_order_of_writes():
     assert [one.id for one in rows.replicas] == ["r1", "r2"]
 
 
+def test_a_table_that_nothing_changed_in_stays_the_same_object():
+    rows = fold(FleetRows(), WRITES)
+    after = fold(rows, (PutStatus(status=ModelStatus(model="a", failures=1)), PutModel(model=rows.models[0])))
+    assert after.statuses is not rows.statuses
+    assert after.nodes is rows.nodes
+    assert after.models is rows.models
+    assert after.replicas is rows.replicas
+
+
 def test_a_removed_model_takes_its_status_along():
     rows = fold(FleetRows(), WRITES)
     assert [status.model for status in rows.statuses] == ["a"]

@@ -8,7 +8,7 @@ from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node, NodeState
 from llmgw.schema.plan import Claim
 from llmgw.schema.weights import WatchedPath, Weights, WeightsFormat
-from llmgw.server.observe import Observer, Resolved, weights_of
+from llmgw.server.observe import Observer, Resolved, Sources
 from llmgw.testing.fake_node import fake_facts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -79,4 +79,4 @@ def test_a_claim_goes_by_the_smallest_node_that_has_the_weights():
 )
 def test_weights_match_by_exact_path_and_whole_ones_come_first(seen, found):
     nodes = tuple(node(f"n{number}", **facts) for number, facts in enumerate(seen))
-    assert weights_of("/m.gguf", nodes) == found
+    assert Sources(nodes).weights("/m.gguf") == found

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from llmgw.agent.local_state import LocalState
 from llmgw.agent.process_group import ProcessGroup
 from llmgw.config.agent import AgentConfig
 from llmgw.config.contexts import replace_private
-from llmgw.config.tls import split_address
 from llmgw.link import frames
 from llmgw.schema.door import DoorAddress, DoorUpdate
 from llmgw.telemetry import log
@@ -79,7 +77,7 @@ class DoorKeeper:
         if identity is None:
             return None
         group = process_group.adopt(identity)
-        if group is not None and self._toml.exists() and self._toml.read_text() in self._texts():
+        if group is not None and self._toml.exists() and self._toml.read_text() == self._text():
             _log.info("door.adopted", pid=identity.pid)
             return group
         if group is not None:
@@ -89,8 +87,8 @@ class DoorKeeper:
         return None
 
     async def _start(self) -> ProcessGroup:
-        wanted, any_port = self._texts()
-        replace_private(self._toml, wanted if _is_free(self._config.door_listen) else any_port)
+        # The door takes a free port when this one is taken, and says so in door.json.
+        replace_private(self._toml, self._text())
         group = process_group.start(
             f"door-{hashlib.sha256(str(self._state.root.absolute()).encode()).hexdigest()[:12]}",
             (sys.executable, "-P", "-m", "llmgw", "door", "--config", str(self._toml)),
@@ -156,29 +154,12 @@ class DoorKeeper:
     def _log_path(self) -> Path:
         return self._state.root / "door.log"
 
-    def _texts(self) -> tuple[str, str]:
-        """Give the door's configuration with the wanted port and with any port."""
-        host, _ = split_address(self._config.door_listen, field="door_listen")
-        return self._text(self._config.door_listen), self._text(f"{host}:0")
-
-    def _text(self, listen: str) -> str:
+    def _text(self) -> str:
         values = {
             "data_dir": str(self._state.root.absolute()),
-            "listen": listen,
+            "listen": self._config.door_listen,
             "log_level": self._config.log_level,
             "log_format": self._config.log_format,
         }
         # Strings look the same in TOML and JSON.
         return "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
-
-
-def _is_free(address: str) -> bool:
-    host, port = split_address(address, field="door_listen")
-    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(kind) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True

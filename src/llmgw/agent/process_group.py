@@ -22,6 +22,7 @@ from llmgw.telemetry import log
 MARK = "LLMGW_SHARD"
 _WARN_AFTER_S = 5.0
 _MAX_PAUSE_S = 0.5
+_REMOVE_S = 1.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 _log = log.get(__name__)
@@ -89,6 +90,9 @@ class ProcessGroup:
         """Stop watching. The processes are left as they are."""
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
+        if self._child is not None and self._child.returncode is None:
+            # Left running on purpose: Popen would warn of it when it is collected.
+            self._child.returncode = 0
 
     def _on_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -171,7 +175,7 @@ async def destroy(identity: Identity, *, leader_known: bool) -> None:
             told = True
             _log.error("process.unkillable", name=identity.name, pids=sorted(left))
     if group is not None:
-        group.remove()
+        await _remove(group)
 
 
 def members(identity: Identity, *, leader_known: bool) -> frozenset[int]:
@@ -193,6 +197,14 @@ def reap_strays(known: Iterable[int]) -> None:
     for stat in list(proc.processes()):
         if stat.gone and stat.parent == me and stat.pid not in leaders and stat.session != own_session:
             _reap(stat.pid)
+
+
+async def _remove(group: ControlGroup) -> None:
+    for _ in range(20):
+        if group.remove():
+            return
+        await asyncio.sleep(_REMOVE_S / 20)
+    _log.warning("process.group_left", cgroup=group.path)
 
 
 def _inside(identity: Identity) -> frozenset[int]:

@@ -143,11 +143,12 @@ class ControlGroup:
         with contextlib.suppress(OSError):  # gone already, which is what we want
             (self._path / "cgroup.kill").write_text("1")
 
-    def remove(self) -> None:
-        """Remove the empty group; left alone when something lives in it."""
+    def remove(self) -> bool:
+        """Remove the empty group. False when it is not empty yet: the kernel lets go of a process after its end."""
         for folder, _, _ in os.walk(self.path, topdown=False):
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
+        return not self._path.exists()
 
 
 def _membership(text: str) -> Iterable[tuple[str, tuple[str, ...], str]]:

@@ -1,0 +1,64 @@
+from datetime import timedelta
+
+import msgspec
+
+from llmgw.core.parking import BackoffPolicy, after_failure, after_success, delay, for_revision, unparked
+from llmgw.schema.model import ModelStatus
+from llmgw.testing.factories import NOW, make_death
+
+POLICY = BackoffPolicy(base_s=2, max_s=10, park_after=5)
+FRESH = ModelStatus(model="demo")
+
+
+def failed(times: int, **death: object) -> ModelStatus:
+    status = FRESH
+    for _ in range(times):
+        status = after_failure(status, make_death(**death), POLICY, NOW)
+    return status
+
+
+def test_the_pause_doubles_up_to_its_ceiling():
+    assert [delay(n, POLICY).total_seconds() for n in (1, 2, 3, 4, 5, 1000)] == [2, 4, 8, 10, 10, 10]
+    assert failed(2).retry_at == NOW + timedelta(seconds=4)
+
+
+def test_the_fifth_failed_start_in_a_row_parks():
+    assert failed(4).parked is None
+    status = failed(5, cause="unknown architecture")
+    assert status.parked is not None
+    assert (status.parked.failures, status.parked.reason, status.parked.since) == (5, "unknown architecture", NOW)
+    assert status.retry_at is None
+
+
+def test_one_failure_that_cannot_heal_parks():
+    status = failed(1, heals=False, cause="not a GGUF file")
+    assert status.parked is not None
+    assert status.parked.failures == 1
+
+
+def test_causes_in_the_environment_never_park_nor_count():
+    status = failed(50, counts=False)
+    assert (status.parked, status.failures) == (None, 0)
+    assert status.retry_at == NOW + timedelta(seconds=2)
+    assert failed(1, counts=False, heals=False).parked is None
+
+
+def test_success_starts_the_count_anew():
+    status = after_success(failed(4))
+    assert (status.failures, status.retry_at, status.last_failure) == (0, None, None)
+
+
+def test_a_parked_model_stays_parked_until_unparked_or_changed():
+    parked = failed(5)
+    assert after_success(parked).parked == parked.parked
+    later = after_failure(parked, make_death("something else"), POLICY, NOW)
+    assert (later.parked, later.retry_at, later.last_failure) == (parked.parked, None, "something else")
+    free = unparked(parked)
+    assert (free.parked, free.failures, free.retry_at) == (None, 0, None)
+    assert for_revision(parked, 1) is parked
+    assert for_revision(parked, 2) == ModelStatus(model="demo", revision=2)
+
+
+def test_unparking_keeps_what_is_not_about_starts():
+    status = msgspec.structs.replace(failed(5), unplaceable="1 node: full")
+    assert unparked(status).unplaceable == "1 node: full"

@@ -37,6 +37,8 @@ from llmgw.server.registration import Silence
 from llmgw.server.turn import Rules
 from llmgw.store.sql import SqlStore, open_store
 
+GIB = 1024**3
+
 
 class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     """All parts of one control plane, not yet running."""
@@ -121,7 +123,12 @@ def resolved(model: Model, weights: Weights | None, cores_usable: float | None) 
         engine = adapter(model.profile.engine)
     except InvalidInput:
         profile = model.profile
-        claim = Claim(cores=profile.cores, devices=profile.devices_per_node, device_class=profile.device_class)
+        claim = Claim(
+            cores=profile.cores,
+            memory_bytes=None if profile.memory_gb is None else round(profile.memory_gb * GIB),
+            devices=profile.devices_per_node,
+            device_class=profile.device_class,
+        )
         return Resolved(profile=profile, claim=claim)
     profile = engine.resolve(model.profile, model.role, weights, cores_usable)
     return Resolved(profile=profile, claim=engine.claim(profile, weights))

@@ -1,0 +1,110 @@
+import pytest
+
+from llmgw.schema.desired import Mode
+from llmgw.schema.errors import StoreUnavailable
+from llmgw.schema.link import Order
+from llmgw.server.reconcile import Reconciler
+from llmgw.testing.cluster import TICK_S, Cluster
+
+
+class Orders:
+    """Notes what is sent, on top of the real agents."""
+
+    def __init__(self, agents):
+        self.agents = agents
+        self.log = []
+
+    def sent(self, node):
+        return self.agents.sent(node)
+
+    def send(self, node, stream, state):
+        self.log.append((node, state.mode, len(state.shards)))
+        self.agents.send(node, stream, state)
+
+
+class Bench:
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.plane = cluster.leader()
+        self.orders = Orders(self.plane.agents)
+        self.reconciler = Reconciler(
+            fleet=self.plane.fleet,
+            live=self.plane.live,
+            orders=self.orders,
+            lease=self.plane.lease,
+            clock=cluster.clock,
+            observer=self.plane._observer,
+            rules=cluster.rules(),
+        )
+
+    def hello(self):
+        for node in self.cluster.nodes.values():
+            self.cluster._exchange(self.plane, node)
+
+
+@pytest.fixture
+async def bench():
+    """A leader with rows of one model, and one node that it has not heard yet."""
+    cluster = Cluster()
+    cluster.cut_off.add("node-1")
+    await cluster.run(3)
+    await cluster.serve("chat")
+    cluster.cut_off.clear()
+    return Bench(cluster)
+
+
+async def test_an_agent_is_observed_first_and_ordered_once_its_reports_were_part_of_a_turn(bench):
+    bench.hello()
+    await bench.reconciler.turn()
+    assert bench.orders.log == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]
+
+
+async def test_while_the_store_is_away_an_agent_is_only_observed(bench):
+    def away():
+        raise StoreUnavailable("away")
+
+    bench.hello()
+    bench.cluster.store.before = away
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await bench.reconciler.turn()
+    assert bench.orders.log == [("node-1", Mode.OBSERVE, 0)]
+
+
+async def test_an_order_is_sent_once_and_again_only_when_it_changes(bench):
+    bench.hello()
+    for _ in range(5):
+        await bench.reconciler.turn()
+    assert len(bench.orders.log) == 2
+    await bench.cluster.serve("second")
+    for _ in range(5):
+        await bench.reconciler.turn()
+    assert bench.orders.log[2:] == [("node-1", Mode.ENFORCE, 2)]
+
+
+async def test_a_raised_epoch_sends_the_order_again_under_it(bench):
+    bench.hello()
+    await bench.reconciler.turn()
+    bench.plane.lease.raise_epoch(50)
+    for _ in range(4):
+        bench.plane.lease.turn()
+    await bench.reconciler.turn()
+    (order,) = [message for message in bench.plane.streams["node-1"].waiting if isinstance(message, Order)]
+    assert order.state.epoch == 50
+
+
+async def test_a_stream_that_came_during_a_turn_is_not_ordered_by_it(bench):
+    bench.hello()
+    came = iter([True])
+
+    def reconnect():
+        if next(came, False):
+            bench.cluster.disconnect("node-1")
+            bench.hello()
+
+    bench.cluster.store.after = reconnect
+    await bench.reconciler.turn()
+    assert bench.plane.streams["node-1"].waiting == []
+    bench.cluster.clock.advance(TICK_S)
+    await bench.reconciler.turn()
+    assert bench.orders.log[-2:] == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]

@@ -38,7 +38,7 @@ from llmgw.testing.fake_node import FakeNode
 
 TICK_S = 0.5
 QUIET_S = 20.0
-"""Seconds without a write or a start: longer than the back-off before the last try (16 s) and any silence that counts."""
+"""Seconds without a write or a start: longer than the back-off before the last try (16 s), and than any silence."""
 TOKEN = "token"  # noqa: S105 - of a cluster that is not there
 
 

@@ -6,6 +6,6 @@ step() { printf '%s\n' "== $*"; "$@"; }
 step $bin/ruff format --check --quiet src tests scripts benchmarks
 step $bin/ruff check --quiet src tests scripts benchmarks
 step $bin/codespell src tests docs scripts benchmarks README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
-step $bin/lint-imports --no-timing
+step $bin/lint-imports --no-logo
 step $bin/mypy
 step $bin/pytest -q -n 2 tests/unit tests/structure

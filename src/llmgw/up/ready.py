@@ -13,8 +13,9 @@ from llmgw.config.contexts import Context, contexts_path, read_contexts, replace
 from llmgw.link.api import Api, Unreachable
 from llmgw.schema.errors import LlmgwError, NotFound, StoreError, Unauthorized
 from llmgw.up.configs import api_url, base_url
+from llmgw.up.demo import demo_profile, demo_source, model_name
 from llmgw.up.process import alive
-from llmgw.up.start import Started, demo_source, model_name
+from llmgw.up.start import Started
 from llmgw.up.state import read_state
 
 Say = Callable[[str], None]
@@ -76,6 +77,7 @@ def describe(started: Started, credentials: Credentials) -> str:
         {
             "model": credentials.model,
             "temperature": 0,
+            "max_tokens": 100,
             "messages": [{"role": "user", "content": "What is the capital of France?"}],
         }
     )
@@ -150,7 +152,7 @@ def _served(api: Api, started: Started, deadline: float) -> str:
                 )
             return name
         try:
-            api.post("/api/v1/models", {"name": name, "source": source})
+            api.post("/api/v1/models", {"name": name, "source": source, "profile": demo_profile(source)})
         except LlmgwError as error:
             if error.code not in {"no_leader", "store_unavailable"}:
                 raise

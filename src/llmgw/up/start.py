@@ -19,7 +19,6 @@ GATEWAY_PORT = 8000
 API_PORT = 8800
 AGENT_PORT = 8801
 DOOR_PORT = 8802
-DEMO_NAME = "smollm2-135m-instruct"
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,28 +71,6 @@ def resolve_source(model: str | None) -> str | None:
     if not os.access(path, os.R_OK):
         raise InvalidInput(f"{path} cannot be read", hint="check its permissions", field="model")
     return str(path)
-
-
-def model_name(source: str, name: str | None) -> str:
-    """Give the name clients will use: as asked, else from the file."""
-    if name is not None:
-        return name
-    demo = preflight.demo_weights()
-    if demo is not None and source == str(demo):
-        return DEMO_NAME
-    return Path(source.rsplit(":", maxsplit=1)[-1]).stem.lower() or "model"
-
-
-def demo_source() -> str:
-    """Give the demo weights' path. Raises `InvalidInput` when they are not installed."""
-    demo = preflight.demo_weights()
-    if demo is None:
-        raise InvalidInput(
-            "the demo weights are not installed in this environment",
-            hint="run make up, or give a GGUF file with --model PATH",
-            field="model",
-        )
-    return str(demo)
 
 
 def _fresh(before: UpState | None, request: Request) -> UpState:

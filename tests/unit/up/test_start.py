@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from llmgw.schema.errors import InvalidInput
-from llmgw.up.start import model_name, resolve_source
+from llmgw.up.demo import model_name
+from llmgw.up.start import resolve_source
 
 
 def test_a_relative_path_becomes_absolute(tmp_path: Path, monkeypatch):

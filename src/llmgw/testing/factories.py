@@ -157,6 +157,10 @@ def make_report(
     attempt: int = 1,
     phase: ShardPhase = ShardPhase.READY,
     pid: int | None = 4242,
+    engine_version: str | None = "b1",
+    started_at: datetime | None = None,
+    slots: int | None = None,
+    context: int | None = None,
     adopted: bool = False,
     death: Death | None = None,
 ) -> ShardReport:
@@ -169,6 +173,10 @@ def make_report(
         engine=EngineKind.LLAMACPP,
         endpoint="http://127.0.0.1:40001" if phase is ShardPhase.READY else None,
         pid=pid,
+        engine_version=engine_version,
+        started_at=started_at,
+        slots=slots,
+        context=context,
         adopted=adopted,
         death=death,
     )

@@ -1,6 +1,7 @@
 """`llmgw config example`: a commented TOML file for each process."""
 
 import click
+import msgspec
 
 from llmgw.config.agent import AgentConfig
 from llmgw.config.door import DoorConfig
@@ -8,7 +9,7 @@ from llmgw.config.example import render
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.server import ServerConfig
 
-_KINDS = {"server": ServerConfig, "gateway": GatewayConfig, "agent": AgentConfig, "door": DoorConfig}
+_KINDS: dict[str, type[msgspec.Struct]] = {"server": ServerConfig, "gateway": GatewayConfig, "agent": AgentConfig, "door": DoorConfig}
 
 
 @click.group()

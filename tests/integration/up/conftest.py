@@ -9,17 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from llmgw.testing.counting_model import write_counting_model
-
-MARK = "LLMGW_TEST_MARK"
 
 
 @dataclass
@@ -29,11 +26,10 @@ class Up:
     root: Path
     gateway_port: int
     api_port: int
-    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def env(self) -> dict[str, str]:
-        return {**os.environ, "LLMGW_CTL_CONFIG": str(self.root / "ctl.toml"), MARK: self.mark}
+        return {**os.environ, "LLMGW_CTL_CONFIG": str(self.root / "ctl.toml")}
 
     def llmgw(self, *arguments: str, check: bool = True, timeout: float = 180) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -88,17 +84,18 @@ class Up:
         return {shard["id"]: shard.get("pid") for row in rows for shard in row["shards"]}
 
     def processes(self) -> dict[int, str]:
-        """Command lines of all processes that descend from this `up`, by the mark in their environment."""
+        """Command lines of all processes of this `up`: each of them writes its output into the data folder."""
         found = {}
-        needle = f"{MARK}={self.mark}".encode()
         for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            if not entry.name.isdigit():
                 continue
             try:
-                if needle in (entry / "environ").read_bytes().split(b"\0"):
-                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                output = str((entry / "fd" / "1").readlink())
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
             except OSError:
                 continue
+            if command and output.startswith(str(self.root)):
+                found[int(entry.name)] = command
         return found
 
     def logs(self) -> str:

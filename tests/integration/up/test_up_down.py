@@ -25,7 +25,7 @@ def test_down_leaves_nothing_and_up_serves_the_same_with_the_same_key(new_up: Ca
     up = new_up()
     up.up("--model", str(counting_model), "--name", MODEL)
     key, engines = up.key, up.engine_pids()
-    assert len(up.processes()) >= 7, "supervisor, server, agent, door, engine, gateway master, two workers"
+    assert len(up.processes()) == 8, "supervisor, server, agent, door, engine, gateway master, two workers"
     assert stat.S_IMODE((up.root / "data" / "credentials.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((up.root / "ctl.toml").stat().st_mode) == 0o600
     ports = _ports(up)

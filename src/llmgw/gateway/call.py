@@ -1,6 +1,7 @@
 """One request on its way through a worker: what is known of it, for its answer, its metrics and its log line."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import Sequence
 
@@ -32,9 +33,9 @@ class Call:
         "status",
     )
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, request_id: bytes) -> None:
         self.exchange = exchange
-        self.request_id = _request_id(exchange.request.header(b"x-request-id"))
+        self.request_id = request_id
         self.started_at = asyncio.get_running_loop().time()
         self.first_token_at: float | None = None
         self.label = ""
@@ -61,8 +62,15 @@ class Call:
         self.respond(error.status, error.all_headers(), error.body())
 
 
-def _request_id(given: bytes | None) -> bytes:
-    """Take the client's own id when it is harmless, else make one."""
-    if given and len(given) <= _ID_LENGTH and _ID_CHARACTERS.issuperset(given):
-        return given
-    return b"req_" + secrets.token_hex(12).encode()
+class RequestIds:
+    """Makes ids that no other worker makes: a random beginning, then a number."""
+
+    def __init__(self) -> None:
+        self._begin = f"req_{secrets.token_hex(8)}".encode()
+        self._numbers = itertools.count(1)
+
+    def id_for(self, given: bytes | None) -> bytes:
+        """Take the client's own id when it is harmless, else make one."""
+        if given and len(given) <= _ID_LENGTH and _ID_CHARACTERS.issuperset(given):
+            return given
+        return b"%b%08x" % (self._begin, next(self._numbers))

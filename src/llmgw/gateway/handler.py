@@ -6,7 +6,7 @@ from types import ModuleType
 from llmgw.gateway.access_log import AccessLog
 from llmgw.gateway.ask import refuse_role
 from llmgw.gateway.authenticate import Authenticator
-from llmgw.gateway.call import CLIENT_LEFT, Call
+from llmgw.gateway.call import CLIENT_LEFT, Call, RequestIds
 from llmgw.gateway.dispatch import Dispatcher
 from llmgw.gateway.errors import ApiError, model_not_found
 from llmgw.gateway.metrics import WorkerCounters
@@ -43,10 +43,11 @@ class Handler:
         self._counters = counters
         self._access_log = access_log
         self._any_role = any_role
+        self._ids = RequestIds()
 
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one request. A client that leaves cancels the work, whatever it waits for."""
-        call = Call(exchange)
+        call = Call(exchange, self._ids.id_for(exchange.request.header(b"x-request-id")))
         task = asyncio.current_task()
         assert task is not None, "handlers run in a task"  # noqa: S101 (tells mypy what the relay promises)
         exchange.on_gone(lambda: _cancel(task))

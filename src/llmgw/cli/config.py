@@ -9,7 +9,12 @@ from llmgw.config.example import render
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.server import ServerConfig
 
-_KINDS: dict[str, type[msgspec.Struct]] = {"server": ServerConfig, "gateway": GatewayConfig, "agent": AgentConfig, "door": DoorConfig}
+_KINDS: dict[str, type[msgspec.Struct]] = {
+    "server": ServerConfig,
+    "gateway": GatewayConfig,
+    "agent": AgentConfig,
+    "door": DoorConfig,
+}
 
 
 @click.group()

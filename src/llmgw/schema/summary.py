@@ -25,7 +25,7 @@ class ClassCounts(Value, frozen=True, kw_only=True):
 
 
 class FabricCounts(Value, frozen=True, kw_only=True):
-    """One fabric: nodes of every state, those with weights, distinct weights, largest free block in devices."""
+    """One fabric: nodes of every state, those with weights, distinct weights, ready nodes that are wholly free."""
 
     fabric: str
     nodes: int

@@ -27,9 +27,11 @@ PATH = "/models/demo.gguf"
 """Weights that every node has unless told otherwise, and the source of every model."""
 
 
-def make_weights(path: str = PATH, *, size_bytes: int = 100_000_000, problem: str | None = None) -> Weights:
+def make_weights(
+    path: str = PATH, *, size_bytes: int = 100_000_000, digest: str | None = None, problem: str | None = None
+) -> Weights:
     """Make weights as a node sees them."""
-    return Weights(path=path, format=WeightsFormat.GGUF, size_bytes=size_bytes, problem=problem)
+    return Weights(path=path, format=WeightsFormat.GGUF, size_bytes=size_bytes, digest=digest, problem=problem)
 
 
 def make_devices(count: int, device_class: str = "h100-80gb", *, numa_nodes: int = 1) -> tuple[Device, ...]:

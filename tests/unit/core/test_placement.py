@@ -44,6 +44,13 @@ def test_a_partly_used_node_is_filled_before_a_whole_one_is_broken():
     assert where(place(fleet, need(1), {})) == ["b"]
 
 
+def test_a_small_whole_node_is_not_broken_for_a_tighter_fit():
+    fleet = rooms(
+        make_node("a", devices=make_devices(4)), make_node("b", devices=make_devices(8)), held=[taken("b", 0)]
+    )
+    assert where(place(fleet, need(1), {})) == ["b"]
+
+
 def test_the_tightest_fit_is_taken():
     fleet = rooms(make_node("a", devices=make_devices(8)), make_node("b", devices=make_devices(2)))
     assert where(place(fleet, need(2), {})) == ["b"]
@@ -98,6 +105,14 @@ def test_the_tightest_fabric_is_taken_and_named():
     allocations = place(rooms(*nodes), need(8, nodes=2), {})
     assert where(allocations) == ["b0", "b1"]
     assert {allocation.fabric for allocation in allocations} == {"ib-b"}
+
+
+def test_shards_are_in_the_order_of_their_nodes_ids():
+    fleet = rooms(
+        make_node("a", devices=make_devices(8), fabrics=["ib"]),
+        make_node("b", devices=make_devices(8), fabrics=["ib"], memory_bytes=512 * GIB),
+    )
+    assert where(place(fleet, need(8, nodes=2), {})) == ["a", "b"]
 
 
 def test_all_nodes_of_a_replica_have_devices_of_one_class():

@@ -123,8 +123,17 @@ def test_nothing_is_stopped_for_what_would_not_fit_even_then():
     broken = make_want(make_model("broken"), claim=BIG, status=status)
     huge = make_want(make_model("huge"), claim=Claim(memory_bytes=64 * GIB))
     corpse = held("rdead", model="broken", state=ReplicaState.FAILED)
-    made = plan(make_snapshot([make_node()], [broken, huge], [corpse]))
-    assert (made.removals, made.shortfalls[0].model) == ((), "huge")
+    large = make_want(make_model("large"), claim=Claim(memory_bytes=40 * GIB))
+    made = plan(make_snapshot([make_node()], [broken, huge, large], [corpse]))
+    assert made.removals == ()
+    assert [short.model for short in made.shortfalls] == ["huge", "large"]
+
+
+def test_room_that_was_only_thought_free_is_given_to_nobody_else():
+    too_big = make_want(make_model("a", revision=2), claim=Claim(memory_bytes=99 * GIB))
+    made = plan(make_snapshot([make_node()], [too_big, big("b")], [held("ra", model="a")]))
+    assert made.removals == ()
+    assert [short.model for short in made.shortfalls] == ["a", "b"]
 
 
 def test_a_live_replica_of_another_model_is_never_stopped():

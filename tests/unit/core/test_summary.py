@@ -14,6 +14,7 @@ from llmgw.testing.factories import (
     make_replica,
     make_snapshot,
     make_want,
+    make_weights,
 )
 
 
@@ -74,6 +75,13 @@ def test_a_fabric_counts_copies_once_and_only_wholly_free_ready_nodes():
         FabricCounts(fabric="ib", nodes=5, nodes_with_weights=3, models_present=3, largest_free_block=1),
         FabricCounts(fabric="other", nodes=1, nodes_with_weights=1, models_present=1, largest_free_block=0),
     )
+
+
+def test_equal_weights_under_two_paths_are_one_where_their_digest_is_known():
+    node = make_node(fabrics=["ib"])
+    twice = (make_weights("/m/1", digest="sha256:1"), make_weights("/m/2", digest="sha256:1"))
+    node = msgspec.structs.replace(node, facts=msgspec.structs.replace(node.facts, weights=twice))
+    assert summary([node]).fabrics[0].models_present == 1
 
 
 def test_replicas_and_models_are_counted_by_what_is_ready_now():

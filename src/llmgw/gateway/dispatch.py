@@ -82,7 +82,7 @@ class Dispatcher:
             response = await self._pool.request(
                 target.endpoint,
                 method="POST",
-                path=ask.path,
+                path=target.prefix + ask.path,
                 headers=_headers(call, target),
                 body=ask.body(target.kind, target.context),
                 first_byte_timeout_s=self._first_byte_s,

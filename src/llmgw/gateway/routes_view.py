@@ -91,20 +91,24 @@ class Target:
         "kind",
         "model",
         "pool",
+        "prefix",
         "seed",
         "slots",
         "strikes",
     )
 
-    def __init__(self, model: str, replica: RouteReplica, endpoint: Endpoint) -> None:
+    def __init__(self, model: str, replica: RouteReplica, *, near: bool) -> None:
+        """Raises `InvalidInput` for an address that is none."""
         self.model = model
         self.id = replica.id
         self.pool = pool_of(replica)
         self.kind = replica.kind
         self.slots = replica.slots
         self.context = replica.context
-        self.endpoint = endpoint
-        self.headers = _headers(replica)
+        self.endpoint = Endpoint.from_url(_address(replica, near=near))
+        self.prefix = "" if near else f"/shards/{replica.shard}"
+        """What the node's door wants before the path; it adds the engine's key itself."""
+        self.headers = _key_header(replica) if near else ()
         self.seed = zlib.crc32(replica.id.encode())
         self.in_flight = 0
         self.strikes = 0
@@ -185,31 +189,29 @@ class LiveView:
         self._list = None
 
     def _target(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
-        address = self._address(replica)
-        if address is None:
-            return None
+        near = self._place in (None, replica.place) or replica.place is None
         try:
-            new = Target(model, replica, Endpoint.from_url(address))
+            new = Target(model, replica, near=near)
         except InvalidInput as error:
             log.warning("view.replica_unusable", replica=replica.id, error=error.message)
             return None
         old = known.get(new.pool)
-        if old is None or old.headers != new.headers:
+        if old is None or (old.headers, old.prefix, old.endpoint) != (new.headers, new.prefix, new.endpoint):
             return new
         # The same engine process: its load and its failures stay with it.
         old.slots, old.context, old.kind = new.slots, new.context, new.kind
         return old
 
-    def _address(self, replica: RouteReplica) -> str | None:
-        near = replica.place is None or self._place is None or replica.place == self._place
-        if near and replica.endpoint is not None:
-            return replica.endpoint
-        if replica.door is None:
-            return None
-        return replica.door if "://" in replica.door else f"http://{replica.door}"
+
+def _address(replica: RouteReplica, *, near: bool) -> str:
+    if near and replica.endpoint is not None:
+        return replica.endpoint
+    if near or replica.door is None:
+        raise InvalidInput("neither its engine nor its node's door can be reached from here", field="door")
+    return f"http://{replica.door}"
 
 
-def _headers(replica: RouteReplica) -> tuple[tuple[bytes, bytes], ...]:
+def _key_header(replica: RouteReplica) -> tuple[tuple[bytes, bytes], ...]:
     if replica.key is None:
         return ()
     return ((b"authorization", b"Bearer " + replica.key.encode()),)

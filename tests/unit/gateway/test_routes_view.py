@@ -65,7 +65,9 @@ def test_replicas_of_another_place_are_asked_through_their_door():
 
     assert one("here", "10.0.0.1:8802")[0].endpoint.port == 9001
     assert one(None)[0].endpoint.port == 9001
-    assert (one("there", "10.0.0.1:8802")[0].endpoint.host, one("there")) == ("10.0.0.1", ())
+    assert one("there") == ()
+    far = one("there", "10.0.0.1:8802")[0]
+    assert (far.endpoint.host, far.prefix, far.headers) == ("10.0.0.1", "/shards/r.0", ())
 
 
 def test_failures_leave_a_replica_out_longer_each_time_and_an_answer_forgives_them():

@@ -5,6 +5,8 @@ import socket
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.demand import ended_demand, total_demand
 from llmgw.gateway.metrics import GatewayTotals
@@ -92,7 +94,11 @@ class Master:
 
     async def _keep_running(self) -> None:
         while not self._stopping.is_set():
-            lived_s = await self._run_worker()
+            try:
+                lived_s = await self._run_worker()
+            except OSError as error:
+                log.warning("worker.not_started", error=str(error))
+                lived_s = 0.0
             if not self._stopping.is_set() and lived_s < 1:
                 await asyncio.sleep(RESTART_PAUSE_S)
 
@@ -128,6 +134,10 @@ class Master:
                 self._take(worker, message)
         except TimeoutError:
             log.warning("worker.hung", pid=worker.pid, silent_s=SILENT_S)
+            worker.kill()
+        except msgspec.MsgspecError as error:
+            # The files on disk are of another release than this process.
+            log.warning("worker.unreadable", pid=worker.pid, error=str(error), note="restart the gateway")
             worker.kill()
 
     def _take(self, worker: WorkerProcess, message: WorkerMessage) -> None:

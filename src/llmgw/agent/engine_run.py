@@ -9,28 +9,27 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from llmgw.agent import health, logs, process_group
+from llmgw.agent import health, logs, process_group, readiness
 from llmgw.agent.liveness import Look, Watch, judge
 from llmgw.agent.local_state import LocalState, ShardRecord
-from llmgw.agent.obey import Running
 from llmgw.agent.process_group import ProcessGroup
+from llmgw.agent.readiness import Serving
+from llmgw.agent.shard_status import ShardStatus
 from llmgw.engines import probe
 from llmgw.engines.adapter import Adapter, Started
 from llmgw.engines.progress import Progress
 from llmgw.hardware import proc
 from llmgw.ports import Clock
+from llmgw.schema.desired import DesiredShard
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.replica import ShardPhase
-from llmgw.schema.report import Death, ShardReport
+from llmgw.schema.report import Death
 from llmgw.schema.value import Value
 from llmgw.telemetry import log
 
 LOOK_S = 2.5
 """Seconds between two looks at a ready engine: llama.cpp's counters must not be read more often than every 2 s."""
-START_LOOK_S = 0.1
-READY_S = 60.0
-"""Seconds for the first answer of an engine that listens: its weights may still come from a slow disk."""
 ADOPT_S = 4.0
 OVER_GRACE_S = 2.0
 """Seconds an engine may take to end after its grace."""
@@ -67,62 +66,15 @@ class EngineRun:
     """The engine of one attempt. `live` does all the work; the rest looks at it or asks it to end."""
 
     def __init__(self, record: ShardRecord, tools: EngineTools, changed: Callable[[], None]) -> None:
-        self._record = record
+        self.status = ShardStatus(record, tools.state, changed)
+        self.last_reading: Reading | None = None
         self._tools = tools
-        self._changed = changed
-        self._phase = ShardPhase.DEAD if record.death is not None else ShardPhase.STARTING
-        self._doing: str | None = None
-        self._adopted = record.identity is not None
         self._stop = asyncio.Event()
-        self._pid: int | None = None
-        self.settled = asyncio.Event()
-        """Set once it is known what became of an engine that an earlier agent started."""
-        self.gone = False
-        """True once it ended as asked: nothing is left to report."""
-        self.last_progress: Reading | None = None
-
-    @property
-    def running(self) -> Running:
-        """What the comparison with the desired set needs."""
-        return Running(id=self._record.desired.id, attempt=self._record.desired.attempt, phase=self._phase)
-
-    @property
-    def record(self) -> ShardRecord:
-        """What is kept on disk of it."""
-        return self._record
-
-    @property
-    def pid(self) -> int | None:
-        """Its leader's pid while it runs."""
-        return self._pid
-
-    def report(self) -> ShardReport:
-        """Say what the control plane should know."""
-        record = self._record
-        return ShardReport(
-            id=record.desired.id,
-            attempt=record.desired.attempt,
-            phase=self._phase,
-            model=record.desired.model,
-            engine=record.desired.profile.engine,
-            endpoint=record.endpoint,
-            pid=self._pid,
-            engine_version=record.engine_version,
-            started_at=record.started_at,
-            slots=record.slots,
-            context=record.context,
-            adopted=self._adopted,
-            progress=self._doing if self._phase is not ShardPhase.READY else None,
-            death=record.death,
-        )
+        self._stdin = b""
 
     def ask_to_stop(self) -> None:
-        """Have it drained and ended; it is `gone` once nothing is left of it."""
+        """Have it drained and ended; its status is `gone` once nothing is left of it."""
         self._stop.set()
-
-    def forget(self) -> None:
-        """Drop the record of a dead engine."""
-        self._tools.state.remove_record(self._record.desired.id)
 
     async def live(self) -> None:
         """Start or adopt the engine, make sure it serves, watch it, and see it off. Cancelling leaves it running."""
@@ -135,23 +87,23 @@ class EngineRun:
             finally:
                 group.close()
         finally:
-            self.settled.set()
+            self.status.settled.set()
 
     # Beginning -------------------------------------------------------------------------------------
 
     async def _begin(self) -> ProcessGroup | None:
-        if self._record.death is not None:
+        if self.status.record.death is not None:
             return None
-        if self._adopted:
+        if self.status.adopted:
             return await self._adopt()
         return await self._start()
 
     async def _start(self) -> ProcessGroup | None:
-        desired, tools = self._record.desired, self._tools
+        desired, tools = self._desired, self._tools
         # Before the start, so that a process of an agent that dies right here is found by its group.
-        self._save()
+        self.status.save()
         try:
-            launch = tools.adapter(desired.profile.engine).launch(desired, log_verbosity=tools.verbosity)
+            launch = self._adapter().launch(desired, log_verbosity=tools.verbosity)
             group = process_group.start(
                 desired.id, launch.argv, launch.env, log_path=self._log_path, cgroup_mount=tools.cgroup_mount
             )
@@ -161,16 +113,14 @@ class EngineRun:
         except OSError as error:
             self._dead(Death(status=None, asked=False, cause=f"the engine could not be started: {error}"))
             return None
-        self._pid = group.identity.pid
-        self._save(identity=group.identity)
+        self._stdin = launch.stdin
+        self.status.started(group.identity)
         logs.prune(self._log_path.parent)
-        _log.info("shard.started", shard=desired.id, attempt=desired.attempt, pid=self._pid, model=desired.model)
-        self._changed()
-        await group.feed(launch.stdin)
+        _log.info("shard.started", shard=desired.id, attempt=desired.attempt, pid=self.status.pid, model=desired.model)
         return group
 
     async def _adopt(self) -> ProcessGroup | None:
-        record = self._record
+        record = self.status.record
         assert record.identity is not None, "only what was started is adopted"  # noqa: S101 - for the type checker
         group = process_group.adopt(record.identity)
         if group is None:
@@ -180,15 +130,15 @@ class EngineRun:
             else:
                 self._dead(self._death_unseen())
             return None
-        self._pid = group.identity.pid
-        _log.info("shard.adopted", shard=record.desired.id, attempt=record.desired.attempt, pid=self._pid)
+        self.status.pid = group.identity.pid
+        _log.info("shard.adopted", shard=record.desired.id, attempt=record.desired.attempt, pid=self.status.pid)
         if record.stopping:
             self._stop.set()
         return group
 
     def _death_unseen(self) -> Death:
         """Explain an end that happened while no agent watched."""
-        identity = self._record.identity
+        identity = self.status.record.identity
         if identity is not None and identity.boot_id != proc.boot_id():
             return Death(status=None, asked=False, cause="the machine was restarted", counts=False)
         return self._explain(None)
@@ -215,76 +165,61 @@ class EngineRun:
 
     async def _attend(self, group: ProcessGroup) -> str:
         """Give the cause, in words, for which the engine must be ended."""
-        if self._record.ready:
+        if self.status.record.ready:
             cause = await self._check_adopted()
         else:
-            cause = await self._get_ready()
+            cause = await self._get_ready(group)
         return cause or await self._watch(group)
 
     async def _check_adopted(self) -> str | None:
         """An adopted engine must still serve our model with our key. One too busy to answer is not dead."""
-        verdict = await self._ask_ready(self._started(), deadline_s=ADOPT_S)
+        verdict = await readiness.ask(self._desired, self._started(), self._tools.session, deadline_s=ADOPT_S)
         if isinstance(verdict, probe.NotReady) and verdict.decisive:
             return f"adopted, but not as expected: {verdict.reason}"
-        self._set(ShardPhase.READY)
+        self.status.enter(ShardPhase.READY)
         return None
 
-    async def _get_ready(self) -> str | None:
-        """Wait until the engine serves. Gives up on one whose log says nothing new for the start timeout."""
-        adapter = self._tools.adapter(self._record.desired.profile.engine)
-        started: Started | None = None
-        seen, quiet_since = -1, time.monotonic()
-        self.settled.set()
-        while True:
-            size = logs.size(self._log_path)
-            if size != seen:
-                seen, quiet_since = size, time.monotonic()
-                text = logs.read_tail(self._log_path)
-                started = started or adapter.ready_line(text)
-                self._say(adapter.starting(text))
-            if started is not None:
-                verdict = await self._ask_ready(started, deadline_s=READY_S)
-                if isinstance(verdict, probe.Ready):
-                    self._became_ready(started, verdict)
-                    return None
-                if verdict.decisive:
-                    return f"the engine started but does not serve: {verdict.reason}"
-                self._say(verdict.reason)
-            if time.monotonic() - quiet_since > self._tools.start_timeout_s:
-                doing = f" (last: {self._doing})" if self._doing else ""
-                return f"starting made no progress for {self._tools.start_timeout_s:.0f} s{doing}"
-            await asyncio.sleep(START_LOOK_S)
-
-    async def _ask_ready(self, started: Started, *, deadline_s: float) -> probe.Ready | probe.NotReady:
-        desired = self._record.desired
-        return await probe.check_ready(
-            self._tools.session,
-            started,
-            key=desired.key,
-            model=desired.model,
-            role=desired.role,
-            deadline_s=deadline_s,
+    async def _get_ready(self, group: ProcessGroup) -> str | None:
+        """See the engine through its start. Gives the cause when it must be given up."""
+        self.status.settled.set()
+        tools = self._tools
+        try:
+            async with asyncio.timeout(tools.start_timeout_s):
+                await group.feed(self._stdin)
+        except TimeoutError:
+            return f"the engine did not read its settings within {tools.start_timeout_s:.0f} s"
+        outcome = await readiness.await_ready(
+            self._desired,
+            self._adapter(),
+            tools.session,
+            log_path=self._log_path,
+            timeout_s=tools.start_timeout_s,
+            say=self.status.say,
         )
+        if isinstance(outcome, str):
+            return outcome
+        self._became_ready(outcome)
+        return None
 
     def _started(self) -> Started:
-        record = self._record
-        return Started(endpoint=record.endpoint or "", pid=self._pid or 0, version=record.engine_version)
+        record = self.status.record
+        return Started(endpoint=record.endpoint or "", pid=self.status.pid or 0, version=record.engine_version)
 
-    def _became_ready(self, started: Started, ready: probe.Ready) -> None:
-        profile = self._record.desired.profile
-        self._save(
-            endpoint=started.endpoint,
-            engine_version=started.version,
+    def _became_ready(self, serving: Serving) -> None:
+        profile = self._desired.profile
+        self.status.save(
+            endpoint=serving.started.endpoint,
+            engine_version=serving.started.version,
             ready=True,
-            slots=ready.slots or profile.slots,
-            context=ready.context or profile.context,
+            slots=serving.ready.slots or profile.slots,
+            context=serving.ready.context or profile.context,
         )
-        _log.info("shard.ready", shard=self._record.desired.id, endpoint=started.endpoint)
-        self._set(ShardPhase.READY)
+        _log.info("shard.ready", shard=self._desired.id, endpoint=serving.started.endpoint)
+        self.status.enter(ShardPhase.READY)
 
     async def _watch(self, group: ProcessGroup) -> str:
         """Look at the ready engine again and again. Gives the cause once it must be ended."""
-        endpoint, key = self._record.endpoint or "", self._record.desired.key
+        endpoint, key = self.status.record.endpoint or "", self._desired.key
         watch = Watch()
         while True:
             answered, progress = await asyncio.gather(
@@ -292,7 +227,7 @@ class EngineRun:
             )
             now = time.monotonic()
             if progress is not None:
-                self.last_progress = Reading(at=now, progress=progress)
+                self.last_reading = Reading(at=now, progress=progress)
             look = Look(at=now, stopped=group.stopped(), health=answered, cpu_s=group.cpu_s(), progress=progress)
             watch, cause = judge(watch, look)
             if cause is not None:
@@ -303,9 +238,9 @@ class EngineRun:
 
     async def _see_off(self, group: ProcessGroup) -> None:
         """End the engine as asked: its open requests have the grace, then everything is killed."""
-        desired, first = self._record.desired, not self._record.stopping
-        self._save(stopping=True)
-        self._set(ShardPhase.STOPPING)
+        desired, first = self._desired, not self.status.record.stopping
+        self.status.save(stopping=True)
+        self.status.enter(ShardPhase.STOPPING)
         if first:
             group.terminate()
         try:
@@ -318,7 +253,7 @@ class EngineRun:
 
     async def _bury(self, group: ProcessGroup, death: Death) -> None:
         """Kill what is left of an engine that died or must, and report its death once nothing is."""
-        self._set(ShardPhase.STOPPING)
+        self.status.enter(ShardPhase.STOPPING)
         await self._destroy(group)
         if death.status is None and not group.adopted:
             death = msgspec.structs.replace(death, status=await group.ended())
@@ -326,47 +261,33 @@ class EngineRun:
 
     async def _destroy(self, group: ProcessGroup) -> None:
         await group.destroy()
-        if self._record.endpoint is not None and not await health.is_closed(self._record.endpoint):
+        if self.status.record.endpoint is not None and not await health.is_closed(self.status.record.endpoint):
             # Nothing of ours lives: whoever took the port since is a stranger.
-            _log.warning("shard.port_taken", shard=self._record.desired.id, endpoint=self._record.endpoint)
+            _log.warning("shard.port_taken", shard=self._desired.id, endpoint=self.status.record.endpoint)
 
     def _explain(self, status: int | None) -> Death:
-        adapter = self._tools.adapter(self._record.desired.profile.engine)
-        death = adapter.failure(status, logs.read_ends(self._log_path))
-        if not self._adopted or death.log_line is None:
+        death = self._adapter().failure(status, logs.read_ends(self._log_path))
+        if not self.status.adopted or death.log_line is None:
             return death  # an adapter that found no line in the log says so itself
         return msgspec.structs.replace(death, cause=f"{death.cause} (adopted: its exit status cannot be seen)")
 
     def _dead(self, death: Death) -> None:
-        self._pid = None
-        self._save(death=death)
-        _log.warning("shard.dead", shard=self._record.desired.id, status=death.status, cause=death.cause)
-        self._set(ShardPhase.DEAD)
+        self.status.died(death)
+        _log.warning("shard.dead", shard=self._desired.id, status=death.status, cause=death.cause)
 
     def _end_as_asked(self) -> None:
-        self._pid = None
-        self._tools.state.remove_record(self._record.desired.id)
-        _log.info("shard.stopped", shard=self._record.desired.id)
-        self.gone = True
-        self._set(ShardPhase.DEAD)
+        self.status.ended()
+        _log.info("shard.stopped", shard=self._desired.id)
 
     # Small things ----------------------------------------------------------------------------------
 
     @property
+    def _desired(self) -> DesiredShard:
+        return self.status.record.desired
+
+    @property
     def _log_path(self) -> Path:
-        return self._tools.state.log_path(self._record.desired.id, self._record.desired.attempt)
+        return self._tools.state.log_path(self._desired.id, self._desired.attempt)
 
-    def _set(self, phase: ShardPhase) -> None:
-        self._phase = phase
-        self._doing = None
-        self.settled.set()
-        self._changed()
-
-    def _say(self, doing: str | None) -> None:
-        if doing is not None and doing != self._doing:
-            self._doing = doing
-            self._changed()
-
-    def _save(self, **changes: object) -> None:
-        self._record = msgspec.structs.replace(self._record, **changes)
-        self._tools.state.save_record(self._record)
+    def _adapter(self) -> Adapter:
+        return self._tools.adapter(self._desired.profile.engine)

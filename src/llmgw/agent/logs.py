@@ -1,10 +1,14 @@
 """Logs of engines: one file per start, private; read from their ends."""
 
 import os
+import shutil
+import time
+from collections.abc import Collection
 from pathlib import Path
 
 KEPT = 5
 """Newest logs kept per shard, beside the first, which often holds the cause."""
+KEPT_S = 14 * 24 * 3600
 READ_BYTES = 256 * 1024
 
 
@@ -56,6 +60,14 @@ def prune(folder: Path) -> None:
     attempts = sorted(_attempts(folder))
     for attempt in attempts[1:-KEPT]:
         (folder / f"{attempt}.log").unlink(missing_ok=True)
+
+
+def sweep(root: Path, known: Collection[str]) -> None:
+    """Remove the logs of shards that are gone for two weeks; their ids never come back."""
+    for folder in root.glob("*"):
+        if folder.name in known or time.time() - folder.stat().st_mtime < KEPT_S:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _attempts(folder: Path) -> list[int]:

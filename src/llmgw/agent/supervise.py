@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from llmgw.agent import process_group
+from llmgw.agent import logs, process_group
 from llmgw.agent.engine_run import EngineRun, EngineTools
 from llmgw.agent.local_state import ShardRecord
 from llmgw.agent.obey import obey
@@ -39,17 +39,17 @@ class Supervisor:
 
     def reports(self) -> tuple[ShardReport, ...]:
         """Report all shards."""
-        return tuple(run.report() for run in self._runs.values() if not run.gone)
+        return tuple(run.status.report() for run in self._runs.values() if not run.status.gone)
 
     def door_shards(self) -> tuple[DoorShard, ...]:
         """Give the engines that may be reached through the door."""
-        ready = (run.record for run in self._runs.values() if run.running.phase is ShardPhase.READY)
+        ready = (run.status.record for run in self._runs.values() if run.status.phase is ShardPhase.READY)
         return tuple(self._door_shard(record) for record in ready)
 
     def readings(self) -> tuple[DoorReading, ...]:
         """Give the last readings of all engines' counters."""
         now = time.monotonic()
-        found = ((run.running.id, run.last_progress) for run in self._runs.values())
+        found = ((shard, run.last_reading) for shard, run in self._runs.items())
         return tuple(
             DoorReading(shard=shard, age_s=now - reading.at, values=reading.values())
             for shard, reading in found
@@ -66,7 +66,7 @@ class Supervisor:
             while True:
                 self._wake.clear()
                 self._step(group)
-                process_group.reap_strays((*known_pids(), *(run.pid for run in self._runs.values() if run.pid)))
+                process_group.reap_strays((*known_pids(), *self._leaders()))
                 await self._pause()
 
     async def _adopt(self, group: asyncio.TaskGroup) -> None:
@@ -75,7 +75,8 @@ class Supervisor:
                 await self._discard(record)
             else:
                 self._launch(group, record)
-        waiting = [asyncio.create_task(run.settled.wait()) for run in self._runs.values()]
+        logs.sweep(self._tools.state.root / "logs", self._runs)
+        waiting = [asyncio.create_task(run.status.settled.wait()) for run in self._runs.values()]
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=ADOPTION_S)
             for task in late:
@@ -96,10 +97,10 @@ class Supervisor:
         self._tools.state.remove_record(shard)
 
     def _step(self, group: asyncio.TaskGroup) -> None:
-        self._runs = {shard: run for shard, run in self._runs.items() if not run.gone}
-        steps = obey(self._order, (run.running for run in self._runs.values()))
+        self._runs = {shard: run for shard, run in self._runs.items() if not run.status.gone}
+        steps = obey(self._order, (run.status.running for run in self._runs.values()))
         for shard in steps.forget:
-            self._runs.pop(shard).forget()
+            self._runs.pop(shard).status.forget()
             self._changed()
         for shard in steps.stop:
             self._runs[shard].ask_to_stop()
@@ -110,6 +111,9 @@ class Supervisor:
         run = EngineRun(record, self._tools, self._on_change)
         self._runs[record.desired.id] = run
         group.create_task(run.live(), name=f"shard {record.desired.id}")
+
+    def _leaders(self) -> tuple[int, ...]:
+        return tuple(run.status.pid for run in self._runs.values() if run.status.pid is not None)
 
     def _on_change(self) -> None:
         self._wake.set()

@@ -52,3 +52,15 @@ def test_the_first_and_the_newest_logs_are_kept(tmp_path):
     logs.prune(tmp_path)
     assert sorted(int(path.stem) for path in tmp_path.iterdir()) == [1, 8, 9, 10, 11, 12]
     assert logs.newest(tmp_path) == 12
+
+
+def test_logs_of_shards_long_gone_are_removed(tmp_path):
+    for name in ("old", "known", "recent"):
+        logs_of = tmp_path / name
+        logs_of.mkdir()
+        (logs_of / "1.log").write_text("x")
+        if name != "recent":
+            os.utime(logs_of, (1, 1))
+    logs.sweep(tmp_path, {"known"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["known", "recent"]
+    logs.sweep(tmp_path / "none", set())

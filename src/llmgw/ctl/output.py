@@ -5,11 +5,10 @@ import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from io import StringIO
 from typing import Any
 
-_PIPED_WIDTH = 10_000
-"""No line is wrapped when nobody looks at a terminal."""
+import click
+
 _GIB = 1024**3
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -25,24 +24,20 @@ def dump(answer: Any, style: str) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> str:
-    """Give aligned columns without borders; `empty` is said when there are no rows. Unknown shows as `-`."""
+    """Give aligned columns without borders; `empty` is said when there are no rows. Unknown shows as `-`.
+
+    The last column may be cut at the terminal's width; nothing is cut when the output goes elsewhere.
+    """
     if not rows:
         return empty
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    terminal = sys.stdout.isatty()
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if terminal else "")
-    for column in columns:
-        grid.add_column(column)
-    for row in rows:
-        grid.add_row(*(Text(shown(cell)) for cell in row))
-    width = shutil.get_terminal_size().columns if terminal else _PIPED_WIDTH
-    console = Console(file=StringIO(), width=width, force_terminal=terminal, legacy_windows=False, highlight=False)
-    console.print(grid)
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]  # the file is the StringIO above
-    return "\n".join(line.rstrip() for line in text.splitlines())
+    cells = [list(columns), *([shown(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    if not sys.stdout.isatty():
+        return "\n".join(lines)
+    limit = shutil.get_terminal_size().columns
+    lines = [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
+    return "\n".join([click.style(lines[0], bold=True), *lines[1:]])
 
 
 def fields(pairs: Sequence[tuple[str, object]]) -> str:

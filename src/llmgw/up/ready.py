@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -91,9 +93,18 @@ def describe(started: Started, credentials: Credentials) -> str:
     -H 'Authorization: Bearer {credentials.api_key}' -H 'Content-Type: application/json' \\
     -d '{body}'
 
-  Fleet      llmgw ctl status          Logs   {started.layout.root / "logs"}
-  Stop       llmgw down                Keys   {started.layout.credentials}
+  Fleet      {command()} ctl status
+  Stop       {command()} down
+  Keys       {started.layout.credentials}
+  Logs       {started.layout.root / "logs"}
 """
+
+
+def command() -> str:
+    """How the caller's shell finds `llmgw`: by its name when it is on the path, else as it was called."""
+    called = Path(sys.argv[0])
+    found = shutil.which("llmgw")
+    return "llmgw" if called.name != "llmgw" or (found and Path(found).samefile(called)) else str(called)
 
 
 def read_credentials(path: Path) -> Credentials | None:
@@ -215,4 +226,4 @@ def _remember(started: Started, credentials: Credentials) -> None:
 
 
 def _look(name: str) -> str:
-    return f"everything else runs; look with: llmgw ctl model show {name}; stop with: llmgw down"
+    return f"everything else runs; look with: {command()} ctl model show {name}; stop with: {command()} down"

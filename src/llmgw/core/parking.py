@@ -1,7 +1,8 @@
 """Parking: back-off between failed starts of a model, and giving up on it.
 
 Invariants: a cause in the environment (`counts=False`) never parks; a cause that cannot heal parks at once;
-a parked model stays parked until an operator unparks it or changes it, never by time.
+a parked model stays parked until an operator unparks it or changes it, never by time. A start counts as good only
+once its replica has been ready for a while: engines that get ready and die, again and again, end parked too.
 """
 
 from datetime import datetime, timedelta
@@ -21,6 +22,9 @@ class BackoffPolicy(Value, frozen=True, kw_only=True):
     max_s: float
     park_after: int
     """Consecutive failed starts after which a model is parked."""
+    steady_s: float = 60.0
+    """Seconds a replica must be ready for its start to count as good. Crashes for want of memory or of a broken card
+    come with the first requests; later ones are deaths of their own."""
 
 
 def after_failure(status: ModelStatus, death: Death, policy: BackoffPolicy, now: datetime) -> ModelStatus:
@@ -38,8 +42,18 @@ def after_failure(status: ModelStatus, death: Death, policy: BackoffPolicy, now:
 
 
 def after_success(status: ModelStatus) -> ModelStatus:
-    """Give the status after a replica became ready. A parked model stays parked: one good start mends no other."""
+    """Give the status after a good start. A parked model stays parked: one good start mends no other."""
     return msgspec.structs.replace(status, failures=0, retry_at=None, last_failure=None)
+
+
+def after_early_death(status: ModelStatus, death: Death, policy: BackoffPolicy, now: datetime) -> ModelStatus:
+    """Give the status after a replica died before its start counted as good.
+
+    It counts as a failed start, but the first attempt after the death of a ready replica is immediate: only when
+    starts failed before does the next one wait.
+    """
+    after = after_failure(status, death, policy, now)
+    return after if status.failures else msgspec.structs.replace(after, retry_at=None)
 
 
 def unparked(status: ModelStatus) -> ModelStatus:

@@ -2,6 +2,7 @@
 
     STARTING ── all shards ready ─▶ READY ── a shard died ─▶ STARTING (next attempt, at once)
     STARTING ── a shard died ─▶ FAILED ── retry time reached, model not parked ─▶ STARTING (next attempt)
+    READY ── a shard died early, and starts had failed before ─▶ FAILED
     any ── the planner's removal ─▶ DRAINING ── all shards proven gone ─▶ no row
 
 Invariants. The attempt never goes back. Only a report of the row's own attempt changes the state. One death is counted
@@ -11,12 +12,12 @@ same reports changes nothing, so that it may be interrupted anywhere and run aga
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from llmgw.core.amounts import counted
-from llmgw.core.parking import BackoffPolicy, after_failure, after_success, for_revision
+from llmgw.core.parking import BackoffPolicy, after_early_death, after_failure, after_success, for_revision
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.model import Model, ModelStatus, Parked
 from llmgw.schema.replica import Replica, ReplicaState, Restart, Shard, ShardPhase
@@ -113,15 +114,33 @@ def _retry(replica: Replica, known: _Known) -> Step:
 def _watch_ready(seen: Replica, before: Replica, known: _Known) -> Step:
     died = _death(seen, known)
     if died is None:
-        return Step(replica=_unready(seen, before, known), status=known.status)
-    shard, cause = died[0], _cause(seen, *died)
+        return _prove(_unready(seen, before, known), known)
+    shard, death = died
+    cause = _cause(seen, shard, death)
     if not known.wants(seen):
         return _give_up(seen, shard, cause, known)
     if known.status.parked is not None:
         return Step(replica=_to(seen, ReplicaState.FAILED, known.now, cause), status=known.status)
+    status = known.status
+    if not _is_steady(seen, known):
+        status = after_early_death(status, msgspec.structs.replace(death, cause=cause), known.policy, known.now)
+        if status.parked is not None or status.retry_at is not None:
+            return _fail(seen, shard, f"died soon after its start: {cause}", status, known)
     text = f"died and is started again: {cause}"
     event = _event(seen, known.now, "replica.restarted", text, severity=Severity.WARNING, shard=shard)
-    return Step(replica=_again(seen, cause, known.now), status=known.status, events=(event,))
+    return Step(replica=_again(seen, cause, known.now), status=status, events=(event,))
+
+
+def _prove(replica: Replica, known: _Known) -> Step:
+    """Count the start as good, once, when the replica has been ready for long enough."""
+    if replica.proven or replica.state is not ReplicaState.READY or not _is_steady(replica, known):
+        return Step(replica=replica, status=known.status)
+    return Step(replica=msgspec.structs.replace(replica, proven=True), status=after_success(known.status))
+
+
+def _is_steady(replica: Replica, known: _Known) -> bool:
+    steady = timedelta(seconds=known.policy.steady_s)
+    return replica.proven or (replica.ready_at is not None and known.now - replica.ready_at >= steady)
 
 
 def _watch_start(replica: Replica, known: _Known) -> Step:
@@ -133,11 +152,16 @@ def _watch_start(replica: Replica, known: _Known) -> Step:
     if not known.wants(replica):
         return _give_up(replica, shard, cause, known)
     status = after_failure(known.status, msgspec.structs.replace(death, cause=cause), known.policy, known.now)
-    text = f"failed to start: {cause}"
-    events = [_event(replica, known.now, "replica.start_failed", text, severity=Severity.WARNING, shard=shard)]
+    return _fail(replica, shard, f"failed to start: {cause}", status, known)
+
+
+def _fail(replica: Replica, shard: Shard, what: str, status: ModelStatus, known: _Known) -> Step:
+    """Wait for the next try, or for ever when the model is parked now."""
+    events = [_event(replica, known.now, "replica.start_failed", what, severity=Severity.WARNING, shard=shard)]
     if status.parked is not None and known.status.parked is None:
         events.append(_parked(replica, status.parked, known.now))
-    return Step(replica=_to(replica, ReplicaState.FAILED, known.now, cause), status=status, events=tuple(events))
+    failed = _to(replica, ReplicaState.FAILED, known.now, status.last_failure)
+    return Step(replica=failed, status=status, events=tuple(events))
 
 
 def _settle(replica: Replica, known: _Known) -> Step:
@@ -145,9 +169,9 @@ def _settle(replica: Replica, known: _Known) -> Step:
     reports = [known.report(replica, shard) for shard in replica.shards]
     if any(report is None or report.phase is not ShardPhase.READY for report in reports):
         return Step(replica=replica, status=known.status)
-    ready = msgspec.structs.replace(_to(replica, ReplicaState.READY, known.now, None), ready_at=known.now)
+    ready = msgspec.structs.replace(_to(replica, ReplicaState.READY, known.now, None), ready_at=known.now, proven=False)
     event = _event(replica, known.now, "replica.ready", "is ready")
-    return Step(replica=ready, status=after_success(known.status), events=(event,))
+    return Step(replica=ready, status=known.status, events=(event,))
 
 
 def _unready(seen: Replica, before: Replica, known: _Known) -> Replica:
@@ -218,6 +242,7 @@ def _again(replica: Replica, reason: str, now: datetime) -> Replica:
         attempt=replica.attempt + 1,
         shards=tuple(_blank(shard) for shard in replica.shards),
         ready_at=None,
+        proven=False,
         restarts=restarts,
         restart_count=replica.restart_count + 1,
     )

@@ -66,6 +66,8 @@ class Replica(Value, frozen=True, kw_only=True):
     created_at: datetime
     state_since: datetime
     ready_at: datetime | None = None
+    proven: bool = False
+    """It has been ready for long enough that its start counts as good."""
     restarts: tuple[Restart, ...] = ()
     """The last ten; `restart_count` counts all."""
     restart_count: int = 0

@@ -2,7 +2,15 @@ from datetime import timedelta
 
 import msgspec
 
-from llmgw.core.parking import BackoffPolicy, after_failure, after_success, delay, for_revision, unparked
+from llmgw.core.parking import (
+    BackoffPolicy,
+    after_early_death,
+    after_failure,
+    after_success,
+    delay,
+    for_revision,
+    unparked,
+)
 from llmgw.schema.model import ModelStatus
 from llmgw.testing.factories import NOW, make_death
 
@@ -46,6 +54,16 @@ def test_causes_in_the_environment_never_park_nor_count():
 def test_success_starts_the_count_anew():
     status = after_success(failed(4))
     assert (status.failures, status.retry_at, status.last_failure) == (0, None, None)
+
+
+def test_an_early_death_counts_and_only_the_first_one_does_not_wait():
+    first = after_early_death(FRESH, make_death("it crashed"), POLICY, NOW)
+    assert (first.failures, first.retry_at, first.last_failure) == (1, None, "it crashed")
+    second = after_early_death(first, make_death("it crashed"), POLICY, NOW)
+    assert (second.failures, second.retry_at) == (2, NOW + timedelta(seconds=4))
+    assert after_early_death(failed(4), make_death(), POLICY, NOW).parked is not None
+    assert after_early_death(FRESH, make_death(heals=False), POLICY, NOW).parked is not None
+    assert after_early_death(FRESH, make_death(counts=False), POLICY, NOW).failures == 0
 
 
 def test_a_parked_model_stays_parked_until_unparked_or_changed():

@@ -70,8 +70,19 @@ def test_a_replica_is_ready_once_all_its_shards_are():
     made = step(replica, says(replica), says(replica, shard=1), status=failed_before)
     assert made.replica.state is ReplicaState.READY
     assert (made.replica.ready_at, made.replica.state_since) == (LATER, LATER)
-    assert (made.status.failures, made.status.retry_at) == (0, None)
+    assert made.status == failed_before, "whether the start was good is seen later"
     assert kinds(made) == ["replica.ready"]
+
+
+def test_a_start_counts_as_good_once_when_its_replica_has_been_ready_for_a_minute():
+    failed_before = msgspec.structs.replace(FRESH, failures=3, retry_at=NOW, last_failure="it crashed")
+    replica = make_replica()
+    early = step(replica, says(replica), status=failed_before, now=NOW + timedelta(seconds=59))
+    assert (early.status, early.replica.proven) == (failed_before, False)
+    proven = step(replica, says(replica), status=failed_before, now=NOW + timedelta(seconds=60))
+    assert (proven.status, proven.replica.proven, proven.events) == (FRESH, True, ())
+    later = step(proven.replica, says(replica), status=failed_before, now=NOW + timedelta(days=1))
+    assert later.status == failed_before, "failures of other replicas since are not forgiven again and again"
 
 
 def test_what_the_agent_sees_is_kept_with_the_shard():
@@ -171,13 +182,46 @@ def test_a_dead_report_without_a_death_is_still_a_death():
 
 def test_a_ready_replica_that_dies_is_started_again_at_once():
     replica = step(starting(), says(starting(), started_at=NOW)).replica
-    made = step(replica, dead(replica, "killed by signal 9"))
-    after = made.replica
-    assert (after.state, after.attempt, after.restart_count) == (ReplicaState.STARTING, 2, 1)
-    assert after.restarts[-1].reason == "killed by signal 9"
-    assert (after.ready_at, after.shards[0].pid, after.shards[0].endpoint) == (None, None, None)
-    assert after.shards[0].key == replica.shards[0].key
-    assert (made.status, kinds(made)) == (FRESH, ["replica.restarted"])
+    for now, failures in ((LATER, 1), (LATER + timedelta(seconds=60), 0)):
+        made = step(replica, dead(replica, "killed by signal 9"), now=now)
+        after = made.replica
+        assert (after.state, after.attempt, after.restart_count) == (ReplicaState.STARTING, 2, 1)
+        assert after.restarts[-1].reason == "killed by signal 9"
+        assert (after.ready_at, after.shards[0].pid, after.shards[0].endpoint) == (None, None, None)
+        assert after.shards[0].key == replica.shards[0].key
+        assert kinds(made) == ["replica.restarted"]
+        assert (made.status.failures, made.status.retry_at) == (failures, None)
+
+
+def test_a_steady_replica_that_dies_is_started_again_at_once_whatever_failed_before():
+    replica = make_replica()
+    waiting = msgspec.structs.replace(FRESH, failures=2, retry_at=NOW + timedelta(days=1))
+    made = step(replica, dead(replica, heals=False), status=waiting, now=NOW + timedelta(seconds=60))
+    assert (made.replica.state, made.status) == (ReplicaState.STARTING, waiting)
+
+
+def test_a_replica_that_dies_right_after_each_start_backs_off_and_ends_parked():
+    replica, status, now, pauses = starting(), FRESH, NOW, []
+    while status.parked is None:
+        ready = step(replica, says(replica), status=status, now=now)
+        now += timedelta(seconds=1)
+        died = step(ready.replica, dead(replica, "out of memory"), status=ready.status, now=now)
+        replica, status = died.replica, died.status
+        if replica.state is ReplicaState.FAILED and status.parked is None:
+            assert kinds(died) == ["replica.start_failed"]
+            pauses.append((status.retry_at - now).total_seconds())
+            now = status.retry_at
+            replica = step(replica, status=status, now=now).replica
+    assert pauses == [4, 8, 16], "the first attempt after a ready replica's death is immediate"
+    assert (status.parked.failures, status.parked.reason) == (5, "out of memory")
+    assert kinds(died) == ["replica.start_failed", "model.parked"]
+    assert (replica.state, replica.reason) == (ReplicaState.FAILED, "out of memory")
+
+
+def test_a_ready_replica_that_dies_early_of_what_cannot_heal_parks_its_model():
+    replica = make_replica()
+    made = step(replica, dead(replica, "this CPU lacks an instruction", heals=False))
+    assert (made.replica.state, made.status.parked.failures) == (ReplicaState.FAILED, 1)
 
 
 def test_a_ready_replica_of_a_parked_model_that_dies_is_not_tried_again():

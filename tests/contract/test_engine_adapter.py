@@ -406,12 +406,23 @@ async def test_a_chat_template_with_a_syntax_error_fails_the_start_with_words(ca
     assert not engine.failure().heals
 
 
-def test_settings_that_are_not_json_end_the_launcher_in_an_orderly_way(case, adapter):
+@pytest.mark.parametrize("kept", [0, 1, 40, -1])
+def test_a_start_whose_settings_end_before_their_end_heals_and_does_not_count(kept, case, adapter):
     launch = adapter.launch(shard_for("/nowhere"), log_verbosity=2)
-    done = subprocess.run(launch.argv, input=b'{"shard": "x"', capture_output=True, check=False)
+    done = subprocess.run(launch.argv, input=launch.stdin[:kept], capture_output=True, check=False)
     death = adapter.failure(done.returncode, done.stdout.decode())
     assert death.status == 11
-    assert "settings on standard input" in death.cause
+    assert death.cause == "The start was cut short: the agent ended before the engine knew what to run"
+    assert (death.heals, death.counts) == (True, False)
+
+
+def test_settings_of_another_version_do_not_heal(case, adapter):
+    launch = adapter.launch(shard_for("/nowhere"), log_verbosity=2)
+    done = subprocess.run(launch.argv, input=b'{"shard": "x"}', capture_output=True, check=False)
+    death = adapter.failure(done.returncode, done.stdout.decode())
+    assert death.status == 11
+    assert "not what this version expects" in death.cause
+    assert (death.heals, death.counts) == (False, True)
 
 
 async def test_a_starting_engine_says_what_it_does(case, start, tmp_path):

@@ -106,7 +106,14 @@ def _launcher_words(lines: list[str], status: int | None) -> Death | None:
         except msgspec.DecodeError:
             continue
         if failed.cause is not None:
-            return Death(status=status, asked=False, cause=failed.cause, heals=False, log_line=failed.error)
+            return Death(
+                status=status,
+                asked=False,
+                cause=failed.cause,
+                heals=failed.interrupted,
+                counts=not failed.interrupted,
+                log_line=failed.error,
+            )
     return None
 
 

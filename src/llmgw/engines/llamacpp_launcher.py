@@ -106,8 +106,11 @@ def _native(engine: Any, enum: str | None, value: FlagValue) -> Any:
 def _settings(text: bytes) -> Settings:
     try:
         return msgspec.json.decode(text, type=Settings)
-    except msgspec.DecodeError as error:
+    except msgspec.ValidationError as error:
         _fail(str(error), cause="The launcher's settings on standard input are not what this version expects")
+    except msgspec.DecodeError as error:
+        # Settings of any version are whole JSON: these end before their end.
+        _fail(str(error), cause="The start was cut short: the agent ended before the engine knew what to run", cut=True)
 
 
 def _serve(settings: Settings) -> Any:
@@ -179,8 +182,8 @@ def _working(endpoint: str, key: str) -> bool:
     return any(slot.get("is_processing") for slot in slots)
 
 
-def _fail(error: str, *, cause: str | None = None) -> NoReturn:
-    _say(FAILED_MARK, Failed(error=error, cause=cause))
+def _fail(error: str, *, cause: str | None = None, cut: bool = False) -> NoReturn:
+    _say(FAILED_MARK, Failed(error=error, cause=cause, interrupted=cut))
     # An orderly exit, as no server is left to be destroyed: os._exit would lose what the engine's log thread still
     # has to write, which is the cause. The alarm ends an exit that hangs.
     signal.alarm(_EXIT_S)

@@ -38,6 +38,8 @@ class Failed(Value, frozen=True, kw_only=True):
 
     error: str
     cause: str | None = None
+    interrupted: bool = False
+    """Nobody's fault: whoever started the launcher was gone before it had said what to run."""
 
 
 class Progressing(Value, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ docs: $(VENV)/.dev
 	$(BIN)/python scripts/reference.py
 
 bench: $(VENV)/.run
-	$(BIN)/python benchmarks/relay_micro.py
+	@$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
 pins: $(UV)
 	sh scripts/pins.sh $(UV)

@@ -7,6 +7,7 @@ from llmgw.gateway.access_log import AccessLog
 from llmgw.gateway.ask import refuse_role
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.call import CLIENT_LEFT, Call, RequestIds
+from llmgw.gateway.decode import check_type
 from llmgw.gateway.dispatch import Dispatcher
 from llmgw.gateway.errors import ApiError, model_not_found
 from llmgw.gateway.metrics import WorkerCounters
@@ -85,7 +86,9 @@ class Handler:
         await self._generate(call, surface)
 
     async def _generate(self, call: Call, surface: ModuleType) -> None:
-        ask = surface.read(call.exchange.request.body)
+        request = call.exchange.request
+        check_type(request.header(b"content-type"), request.header(b"content-encoding"))
+        ask = surface.read(request.body)
         route = self._view.route(ask.model)
         if route is None:
             raise model_not_found(ask.model)

@@ -4,7 +4,7 @@ import msgspec
 
 from llmgw.gateway.ask import Ask, affinity_of
 from llmgw.gateway.body import generation_body, wants_usage
-from llmgw.gateway.errors import malformed
+from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
 from llmgw.schema.openai.request import ChatRequest
 
@@ -17,10 +17,7 @@ _DECODE = msgspec.json.Decoder(ChatRequest).decode
 
 def read(raw: bytes) -> Ask:
     """Read a request. Raises `ApiError` 400."""
-    try:
-        request = _DECODE(raw)
-    except msgspec.DecodeError as error:
-        raise malformed(raw, error) from error
+    request = decoded(raw, _DECODE)
     return Ask(
         model=request.model,
         path=PATH,

@@ -3,7 +3,7 @@
 import msgspec
 
 from llmgw.gateway.ask import Ask, affinity_of
-from llmgw.gateway.errors import malformed
+from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
 from llmgw.schema.openai.request import EmbeddingRequest
 
@@ -16,8 +16,5 @@ _DECODE = msgspec.json.Decoder(EmbeddingRequest).decode
 
 def read(raw: bytes) -> Ask:
     """Read a request. Raises `ApiError` 400."""
-    try:
-        request = _DECODE(raw)
-    except msgspec.DecodeError as error:
-        raise malformed(raw, error) from error
+    request = decoded(raw, _DECODE)
     return Ask(model=request.model, path=PATH, body=lambda _kind, _context: raw, affinity=affinity_of(request.input))

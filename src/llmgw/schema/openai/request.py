@@ -11,7 +11,10 @@ from msgspec import UNSET, UnsetType
 
 from llmgw.schema.value import Value
 
-TokenLimit = Annotated[int, msgspec.Meta(ge=0)]
+TokenLimit = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""Engines read it into 32 bits."""
+Choices = Annotated[int, msgspec.Meta(ge=1, le=128)]
+"""OpenAI's own bounds of `n`."""
 
 
 class StreamOptions(Value, frozen=True, kw_only=True):
@@ -28,6 +31,7 @@ class ChatRequest(Value, frozen=True, kw_only=True):
     stream_options: StreamOptions | UnsetType | None = UNSET
     max_tokens: TokenLimit | UnsetType | None = UNSET
     max_completion_tokens: TokenLimit | UnsetType | None = UNSET
+    n: Choices | UnsetType | None = UNSET
     messages: msgspec.Raw | UnsetType = UNSET
 
 
@@ -38,6 +42,7 @@ class CompletionRequest(Value, frozen=True, kw_only=True):
     stream: bool | UnsetType | None = UNSET
     stream_options: StreamOptions | UnsetType | None = UNSET
     max_tokens: TokenLimit | UnsetType | None = UNSET
+    n: Choices | UnsetType | None = UNSET
     prompt: msgspec.Raw | UnsetType = UNSET
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import sys
 import time
@@ -90,9 +89,10 @@ class DoorKeeper:
         # The door takes a free port when this one is taken, and says so in door.json.
         replace_private(self._toml, self._text())
         group = process_group.start(
-            f"door-{hashlib.sha256(str(self._state.root.absolute()).encode()).hexdigest()[:12]}",
+            f"door-{self._state.owner}",
             (sys.executable, "-P", "-m", "llmgw", "door", "--config", str(self._toml)),
             {},
+            owner=self._state.owner,
             log_path=self._log_path,
             cgroup_mount=self._cgroup_mount,
         )

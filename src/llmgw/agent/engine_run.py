@@ -105,7 +105,12 @@ class EngineRun:
         try:
             launch = self._adapter().launch(desired, log_verbosity=tools.verbosity)
             group = process_group.start(
-                desired.id, launch.argv, launch.env, log_path=self._log_path, cgroup_mount=tools.cgroup_mount
+                desired.id,
+                launch.argv,
+                launch.env,
+                owner=tools.state.owner,
+                log_path=self._log_path,
+                cgroup_mount=tools.cgroup_mount,
             )
         except InvalidInput as error:
             self._dead(Death(status=None, asked=False, cause=error.message, heals=False))
@@ -192,6 +197,7 @@ class EngineRun:
             self._desired,
             self._adapter(),
             tools.session,
+            group,
             log_path=self._log_path,
             timeout_s=tools.start_timeout_s,
             say=self.status.say,

@@ -9,7 +9,7 @@ from enum import StrEnum
 from llmgw.engines.progress import Progress
 from llmgw.schema.value import Value
 
-STUCK_S = 30.0
+STUCK_S = 25.0
 """Seconds without any sign of work while work is there."""
 STOPPED_S = 6.0
 """Seconds a process may be stopped by a signal: a debugger's or an operator's touch is shorter."""

@@ -11,6 +11,7 @@ All is written atomically, synced and private (0600 in a folder of 0700).
 """
 
 import fcntl
+import hashlib
 import os
 import socket
 from datetime import datetime
@@ -55,6 +56,8 @@ class LocalState:
 
     def __init__(self, data_dir: str) -> None:
         self.root = Path(data_dir)
+        self.owner = hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:12]
+        """Marks what this folder's agents start, whichever of them did."""
         self._lock: int | None = None
 
     def open(self) -> None:

@@ -1,7 +1,8 @@
 """Process groups: one leader and all that descend from it, started, adopted, watched and killed as a whole.
 
 Where we may make control groups (version 2), a group of our own holds them, whatever sessions they move to.
-Elsewhere they are found by process group, session and a mark in their environment.
+Elsewhere they are found by process group, session and two marks in their environment: the group's name, and the
+agent that started it, so that several agents on one machine never touch each other's.
 """
 
 import asyncio
@@ -15,15 +16,16 @@ from typing import IO
 
 from llmgw.agent import logs, off_loop
 from llmgw.hardware import proc
-from llmgw.hardware.cgroup import ControlGroup
+from llmgw.hardware.cgroup import ControlGroup, group_path
 from llmgw.schema.value import Value
 from llmgw.telemetry import log
 
-MARK = "LLMGW_SHARD"
+MARK, OWNER_MARK = "LLMGW_SHARD", "LLMGW_AGENT"
 _WARN_AFTER_S = 5.0
 _MAX_PAUSE_S = 0.5
 _REMOVE_S = 1.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 _log = log.get(__name__)
 
@@ -37,6 +39,8 @@ class Identity(Value, frozen=True, kw_only=True):
     start_ticks: int
     boot_id: str
     cgroup: str | None = None
+    owner: str | None = None
+    """Value of the owner's mark."""
 
 
 class ProcessGroup:
@@ -78,9 +82,11 @@ class ProcessGroup:
 
     def cpu_s(self) -> float:
         """Processor seconds of all members."""
-        pids = _inside(self.identity) or _by_session(self.identity.pid)
-        stats = (proc.read_stat(pid) for pid in pids)
-        return sum(stat.cpu_ticks for stat in stats if stat is not None) / _TICKS_PER_S
+        return sum(stat.cpu_ticks for stat in self._stats()) / _TICKS_PER_S
+
+    def resident_bytes(self) -> int:
+        """Memory that all members have touched; what they share is counted for each."""
+        return sum(stat.resident_pages for stat in self._stats()) * _PAGE_BYTES
 
     async def destroy(self) -> None:
         """Kill every member, and return once none is left."""
@@ -94,6 +100,11 @@ class ProcessGroup:
             # Left running on purpose: Popen would warn of it when it is collected.
             self._child.returncode = 0
 
+    def _stats(self) -> list[proc.ProcessStat]:
+        pids = _inside(self.identity) or _by_session(self.identity.pid)
+        stats = (proc.read_stat(pid) for pid in pids)
+        return [stat for stat in stats if stat is not None]
+
     def _on_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         self._status = self._child.poll() if self._child is not None else _reap(self.identity.pid)
@@ -101,7 +112,7 @@ class ProcessGroup:
 
 
 def start(
-    name: str, argv: Sequence[str], env: Mapping[str, str], *, log_path: Path, cgroup_mount: str | None
+    name: str, argv: Sequence[str], env: Mapping[str, str], *, owner: str, log_path: Path, cgroup_mount: str | None
 ) -> ProcessGroup:
     """Start a leader in a session and, where possible, a control group of its own. Raises `OSError`.
 
@@ -111,7 +122,7 @@ def start(
     try:
         child = subprocess.Popen(
             argv,
-            env={**_inherited(), **env, MARK: name},
+            env={**_inherited(), **env, MARK: name, OWNER_MARK: owner},
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
@@ -127,6 +138,7 @@ def start(
         start_ticks=stat.start_ticks,
         boot_id=proc.boot_id(),
         cgroup=_enclose(cgroup_mount, name, child.pid),
+        owner=owner,
     )
     return ProcessGroup(identity, os.pidfd_open(child.pid), child)
 
@@ -152,6 +164,18 @@ def is_leader_alive(identity: Identity) -> bool:
     if stat is None or stat.gone or stat.start_ticks != identity.start_ticks:
         return False
     return identity.cgroup is None or identity.pid in ControlGroup(identity.cgroup).members()
+
+
+def leftover(name: str, *, owner: str, cgroup_mount: str | None) -> Identity:
+    """Name a group whose leader is not known: its members are found by control group and marks alone."""
+    cgroup = group_path(cgroup_mount, name)
+    return Identity(name=name, pid=0, start_ticks=0, boot_id=proc.boot_id(), cgroup=cgroup, owner=owner)
+
+
+def owned(owner: str) -> frozenset[str]:
+    """Give the names of all groups of this owner that have a living process."""
+    marks = (proc.environment(stat.pid) for stat in proc.processes() if not stat.gone)
+    return frozenset(found[MARK] for found in marks if MARK in found and found.get(OWNER_MARK) == owner)
 
 
 async def destroy(identity: Identity, *, leader_known: bool) -> None:
@@ -184,7 +208,7 @@ def members(identity: Identity, *, leader_known: bool) -> frozenset[int]:
     `leader_known`: the pid has been the leader's all along, so it also names its process group and session. Without
     it, only the control group and the mark tell, as the pid may be somebody else's by now.
     """
-    found = _inside(identity) | _by_mark(f"{MARK}={identity.name}")
+    found = _inside(identity) | _by_marks(identity)
     return found | _by_session(identity.pid) if leader_known else found
 
 
@@ -215,10 +239,15 @@ def _by_session(leader: int) -> frozenset[int]:
     return frozenset(stat.pid for stat in proc.processes() if not stat.gone and leader in (stat.group, stat.session))
 
 
-def _by_mark(mark: str) -> frozenset[int]:
-    return frozenset(
-        stat.pid for stat in proc.processes() if not stat.gone and proc.has_environment(stat.pid, mark)
-    ) - {os.getpid()}
+def _by_marks(identity: Identity) -> frozenset[int]:
+    alive = (stat.pid for stat in proc.processes() if not stat.gone and stat.pid != os.getpid())
+    return frozenset(pid for pid in alive if _is_marked(proc.environment(pid), identity))
+
+
+def _is_marked(environment: Mapping[str, str], identity: Identity) -> bool:
+    if environment.get(MARK) != identity.name:
+        return False
+    return identity.owner is None or environment.get(OWNER_MARK) == identity.owner
 
 
 def _enclose(mount: str | None, name: str, pid: int) -> str | None:

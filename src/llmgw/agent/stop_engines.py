@@ -7,8 +7,7 @@ from llmgw.agent import health, process_group
 from llmgw.agent.local_state import LocalState, ShardRecord
 from llmgw.agent.process_group import Identity
 from llmgw.config.agent import AgentConfig
-from llmgw.hardware import proc
-from llmgw.hardware.cgroup import group_path, unified_mount
+from llmgw.hardware.cgroup import unified_mount
 from llmgw.hardware.mounts import read_mounts
 from llmgw.schema.errors import Conflict
 from llmgw.telemetry import log
@@ -35,6 +34,10 @@ async def stop_everything(config: AgentConfig) -> None:
             await _stop(door, grace_s=DOOR_GRACE_S)
             state.save_door_process(None)
             _log.info("door.stopped")
+        for name in process_group.owned(state.owner):
+            _log.warning("process.orphan", name=name)
+            left = process_group.leftover(name, owner=state.owner, cgroup_mount=mount)
+            await process_group.destroy(left, leader_known=False)
     finally:
         state.close()
 
@@ -52,9 +55,7 @@ async def _lock(state: LocalState) -> None:
 
 async def _stop_shard(state: LocalState, record: ShardRecord, mount: str | None, *, grace_s: float) -> None:
     shard = record.desired.id
-    identity = record.identity or Identity(
-        name=shard, pid=0, start_ticks=0, boot_id=proc.boot_id(), cgroup=group_path(mount, shard)
-    )
+    identity = record.identity or process_group.leftover(shard, owner=state.owner, cgroup_mount=mount)
     if record.death is None:
         await _stop(identity, grace_s=min(grace_s, record.desired.grace_s), asked_before=record.stopping)
         if record.endpoint is not None and not await health.is_closed(record.endpoint):

@@ -8,16 +8,21 @@ from llmgw.agent import logs, process_group
 from llmgw.agent.engine_run import EngineRun, EngineTools
 from llmgw.agent.local_state import ShardRecord
 from llmgw.agent.obey import obey
-from llmgw.hardware import proc
-from llmgw.hardware.cgroup import group_path
-from llmgw.schema.desired import DesiredState
+from llmgw.agent.obeyed import is_shard_id
+from llmgw.schema.desired import DesiredState, Mode
 from llmgw.schema.door import DoorReading, DoorShard
 from llmgw.schema.replica import ShardPhase
 from llmgw.schema.report import ShardReport
+from llmgw.telemetry import log
 
 LOOK_S = 2.0
 ADOPTION_S = 8.0
 """Seconds to learn what became of the engines of an earlier agent, before anything is reported."""
+SWEEP_S = 60.0
+"""Seconds between two looks for engines of ours that nobody knows."""
+KILL_S = 10.0
+
+_log = log.get(__name__)
 
 
 class Supervisor:
@@ -29,6 +34,7 @@ class Supervisor:
         self._runs: dict[str, EngineRun] = {}
         self._order: DesiredState | None = None
         self._wake = asyncio.Event()
+        self._swept_at: float | None = None
         self.adopted = asyncio.Event()
         """Set once reports tell what an earlier agent left."""
 
@@ -65,6 +71,7 @@ class Supervisor:
             await self._adopt(group)
             while True:
                 self._wake.clear()
+                await self._sweep()
                 self._step(group)
                 process_group.reap_strays((*known_pids(), *self._leaders()))
                 await self._pause()
@@ -85,16 +92,33 @@ class Supervisor:
 
     async def _discard(self, record: ShardRecord) -> None:
         """Kill what an agent that died in the middle of a start left, by group and mark alone."""
-        shard = record.desired.id
-        leftover = process_group.Identity(
-            name=shard,
-            pid=0,
-            start_ticks=0,
-            boot_id=proc.boot_id(),
-            cgroup=group_path(self._tools.cgroup_mount, shard),
-        )
-        await process_group.destroy(leftover, leader_known=False)
-        self._tools.state.remove_record(shard)
+        await self._kill(record.desired.id)
+        self._tools.state.remove_record(record.desired.id)
+
+    async def _sweep(self) -> None:
+        """Kill engines that earlier agents of this folder started and no record tells of.
+
+        Only under an order that says what runs, and before anything is started: a shard's lost engine must not run
+        beside its new one.
+        """
+        now = time.monotonic()
+        is_due = self._swept_at is None or now - self._swept_at >= SWEEP_S
+        if not is_due or self._order is None or self._order.mode is Mode.OBSERVE:
+            return
+        self._swept_at = now
+        for shard in process_group.owned(self._tools.state.owner) - self._runs.keys():
+            if is_shard_id(shard):
+                _log.warning("shard.orphan", shard=shard)
+                await self._kill(shard)
+
+    async def _kill(self, shard: str) -> None:
+        tools = self._tools
+        left = process_group.leftover(shard, owner=tools.state.owner, cgroup_mount=tools.cgroup_mount)
+        try:
+            async with asyncio.timeout(KILL_S):
+                await process_group.destroy(left, leader_known=False)
+        except TimeoutError:
+            _log.error("shard.orphan_left", shard=shard)
 
     def _step(self, group: asyncio.TaskGroup) -> None:
         self._runs = {shard: run for shard, run in self._runs.items() if not run.status.gone}

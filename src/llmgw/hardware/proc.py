@@ -25,6 +25,7 @@ class ProcessStat(Value, frozen=True, kw_only=True):
     session: int
     cpu_ticks: int
     """Processor time of the process and of its ended, waited-for children, in clock ticks."""
+    resident_pages: int
     start_ticks: int
     """Start time in ticks since boot (field 22): with the boot id it names a process for good."""
 
@@ -52,6 +53,7 @@ def parse_stat(text: str) -> ProcessStat:
         group=int(fields[2]),
         session=int(fields[3]),
         cpu_ticks=sum(int(field) for field in fields[11:15]),
+        resident_pages=int(fields[21]),
         start_ticks=int(fields[19]),
     )
 
@@ -72,12 +74,13 @@ def processes(*, proc: Path = PROC) -> Iterator[ProcessStat]:
             yield stat
 
 
-def has_environment(pid: int, entry: str, *, proc: Path = PROC) -> bool:
-    """True when the process was started with `entry` (`NAME=value`) in its environment, as far as we may look."""
+def environment(pid: int, *, proc: Path = PROC) -> dict[str, str]:
+    """Give the environment the process was started with; empty where we may not look."""
     try:
-        return entry.encode() in (proc / str(pid) / "environ").read_bytes().split(b"\0")
+        entries = (proc / str(pid) / "environ").read_bytes().decode(errors="replace").split("\0")
     except OSError:
-        return False
+        return {}
+    return {name: value for name, separator, value in (entry.partition("=") for entry in entries) if separator}
 
 
 def become_subreaper() -> None:

@@ -14,6 +14,7 @@ def test_a_stat_line_gives_group_session_time_and_start():
     assert (stat.group, stat.session) == (7446, 5392)
     assert stat.cpu_ticks == 1677 + 44 + 158 + 99
     assert stat.start_ticks == 82375
+    assert stat.resident_pages == 1981
 
 
 def test_a_name_with_parentheses_and_blanks_ends_at_the_last_parenthesis():
@@ -40,11 +41,10 @@ def test_this_process_is_found_with_its_environment_and_place():
     assert proc.place().startswith(proc.boot_id() + ":")
 
 
-def test_an_environment_mark_is_matched_whole():
+def test_an_environment_is_read_by_name():
     child = subprocess.Popen(["sleep", "30"], env={"LLMGW_SHARD": "r1.0"})
     try:
-        assert proc.has_environment(child.pid, "LLMGW_SHARD=r1.0")
-        assert not proc.has_environment(child.pid, "LLMGW_SHARD=r1")
+        assert proc.environment(child.pid)["LLMGW_SHARD"] == "r1.0"
     finally:
         child.kill()
         child.wait()

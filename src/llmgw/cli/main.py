@@ -16,6 +16,7 @@ _COMMANDS = {
     "gateway": ("llmgw.cli.processes:gateway", "Run a gateway."),
     "agent": ("llmgw.cli.processes:agent", "Run a node's agent."),
     "door": ("llmgw.cli.processes:door", "Run a node's door (the agent starts it)."),
+    "fake-nodes": ("llmgw.cli.fake_nodes:fake_nodes", "Join with nodes that are not there: tests, demos, planning."),
     "config": ("llmgw.cli.config:config", "Print example configuration files."),
 }
 

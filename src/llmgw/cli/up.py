@@ -25,8 +25,15 @@ _DATA_DIR = click.option(
 
 @click.command()
 @_DATA_DIR
-@click.option("--gateway-port", type=click.IntRange(1, 65535), help="Port for /v1.  [default: 8000]")
-@click.option("--api-port", type=click.IntRange(1, 65535), help="Port for API and console.  [default: 8800]")
+@click.option(
+    "--gateway-port", type=click.IntRange(1, 65535), envvar="LLMGW_GATEWAY_PORT", help="Port for /v1.  [default: 8000]"
+)
+@click.option(
+    "--api-port",
+    type=click.IntRange(1, 65535),
+    envvar="LLMGW_API_PORT",
+    help="Port for API and console.  [default: 8800]",
+)
 @click.option("--model", metavar="PATH", help="GGUF file to serve. Default: the small demo model.")
 @click.option("--name", help="Name clients use for the model. Default: from the file.")
 @click.option("--detach", is_flag=True, help="Return once the model answers; `llmgw down` stops everything.")

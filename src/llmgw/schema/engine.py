@@ -11,6 +11,8 @@ class EngineKind(StrEnum):
     LLAMACPP = "llamacpp"
     VLLM = "vllm"
     SGLANG = "sglang"
+    FAKE = "fake"
+    """Runs nothing: for models of fleets of fake nodes (`llmgw fake-nodes`). Nodes that are real never have it."""
 
 
 class EngineState(StrEnum):

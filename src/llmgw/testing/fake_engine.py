@@ -85,7 +85,7 @@ class FakeEngine:
     async def start(self) -> None:
         """Listen on loopback; `url` tells where. Starting again after `stop` takes the same port."""
         loop = asyncio.get_running_loop()
-        make = lambda: Connection(self._handle, self._connections)  # noqa: E731 - a factory in one line
+        make = lambda: Connection(self.handle, self._connections)  # noqa: E731 - a factory in one line
         self._server = await loop.create_server(make, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self._port}"
@@ -132,7 +132,8 @@ class FakeEngine:
         except TimeoutError:
             raise TimeoutError(f"not reached within {deadline_s:g} s; {self.counts}") from None
 
-    async def _handle(self, request: Request, connection: Connection) -> None:
+    async def handle(self, request: Request, connection: Connection) -> None:
+        """Answer one request; for listeners that many engines share."""
         path = request.path.partition("?")[0]
         if path == "/health":
             body = fake_answers.dump({"status": "ok" if self.health_status == HTTPStatus.OK else "loading"})

@@ -119,6 +119,15 @@ class FakeNode:
         """Let starts of a model succeed again."""
         self._broken.pop(model, None)
 
+    def model_of(self, shard: str) -> str | None:
+        """Give the model that a shard's engine answers for now; `None` when there is no such engine."""
+        report = self._shards.get(shard)
+        return report.model if report is not None and report.phase is ShardPhase.READY else None
+
+    def starting(self) -> bool:
+        """True while an engine starts."""
+        return any(report.phase is ShardPhase.STARTING for report in self._shards.values())
+
     def finish_stops(self) -> None:
         """Let engines that were asked to stop end."""
         for shard in tuple(self._shards.values()):

@@ -1,0 +1,110 @@
+"""Fake nodes against a real control plane, over the real protocol."""
+
+import asyncio
+import collections
+import sys
+
+import pytest
+
+from llmgw.testing.fake_nodes import FakeFleet, NodeGroup
+from llmgw.testing.server_process import ServerProcess
+
+SHARED = "/models/shared.gguf"
+GROUPS = (
+    NodeGroup(kind="h100x8", count=10, name="a", fabric="ib-a", weights=(SHARED,)),
+    NodeGroup(kind="h100x8", count=10, name="b", fabric="ib-b", weights=(SHARED,)),
+    NodeGroup(kind="cpu-large", count=8, weights=(SHARED,)),
+    NodeGroup(kind="h100x8-mig", count=2, weights=(SHARED,)),
+)
+
+
+@pytest.fixture
+async def server(tmp_path):
+    async with ServerProcess(tmp_path) as server:
+        yield server
+    assert "Traceback" not in server.log(), server.log()
+
+
+def fleet(server, groups=GROUPS, **options):
+    options = {"heartbeat_s": 1.0, "start_s": 0.1} | options
+    return FakeFleet(groups, server=server.agent_address, token=server.agent_token, **options)
+
+
+async def serve(server, name, **fields):
+    profile = {"engine": "fake", "cores": 1.0, **fields.pop("profile", {})}
+    await server.call("POST", "/api/v1/models", {"name": name, "source": SHARED, "profile": profile, **fields})
+
+
+async def ready(server, count):
+    await server.until(lambda: server.get("/api/v1/summary")["replicas"]["ready"] == count)
+
+
+async def test_models_made_before_any_node_are_placed_once_the_nodes_come(server):
+    await serve(server, "wide", profile={"nodes": 2, "devices_per_node": 8, "class": "h100-80gb"})
+    for number in range(4):
+        await serve(server, f"gpu-{number}", min=4, max=4, profile={"devices_per_node": 4, "class": "h100-80gb"})
+    await serve(server, "slice", profile={"devices_per_node": 1, "class": "h100-80gb/mig-1g.10gb"})
+    await serve(server, "cpu", min=8, max=8)
+    async with fleet(server) as fakes:
+        await fakes.joined()
+        await ready(server, 1 + 16 + 1 + 8)
+        replicas = (await server.call("GET", "/api/v1/replicas"))["replicas"]
+        summary = await server.call("GET", "/api/v1/summary")
+    nodes = [shard["node"] for replica in replicas if replica["model"] == "wide" for shard in replica["shards"]]
+    assert len(set(nodes)) == 2
+    assert len({node[0] for node in nodes}) == 1, f"one fabric, not {nodes}"
+    assert summary["nodes"]["ready"] == 30
+    assert {row["fabric"]: row["nodes"] for row in summary["fabrics"]} == {"ib-a": 10, "ib-b": 10}
+    used = {row["class"]: (row["used"], row["total"]) for row in summary["gpus"]}
+    assert used == {"h100-80gb": (80, 160), "h100-80gb/mig-1g.10gb": (1, 112)}
+
+
+async def test_a_frozen_agent_keeps_its_engines_and_a_killed_node_comes_back_empty(server):
+    await serve(server, "m", min=3, max=3)
+    async with fleet(server, (NodeGroup(kind="cpu-small", count=3, name="n", weights=(SHARED,)),)) as fakes:
+        await fakes.joined()
+        await ready(server, 3)
+        starts = fakes.starts()
+        assert "1 frozen" in fakes.command("freeze n-001")
+        assert "1 dead" in fakes.command("kill n-002")
+        await server.until(lambda: unreachable(server) == {"n-001", "n-002"})
+        assert fakes.command("heal").startswith("3 nodes: 3 healthy; ")
+        await server.until(lambda: unreachable(server) == set())
+        await ready(server, 3)
+        assert len(fakes.members["n-001"].node.starts) == 1
+        assert fakes.starts() == starts + 1, "only the killed node's engine starts again"
+
+
+def unreachable(server):
+    return {node["id"] for node in server.get("/api/v1/nodes")["nodes"] if node["state"] == "unreachable"}
+
+
+async def test_the_command_joins_through_the_context_and_obeys_its_standard_input(server, tmp_path):
+    (tmp_path / "fleet.yaml").write_text("nodes: [{kind: h100x8, count: 3}, {kind: cpu-small, count: 2, name: c}]")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "llmgw", "fake-nodes", "--file", str(tmp_path / "fleet.yaml"), "--flap", "1"),
+        env={"LLMGW_API": server.root, "LLMGW_TOKEN": server.admin_token, "PATH": "/usr/bin:/bin"},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"joined: 5 nodes: 5 healthy; 0 engines, 0 requests answered\n"
+            assert (await process.stdout.readline()).startswith(b"5 nodes: 4 healthy, 1 flapping; ")
+            process.stdin.write(b"partition 2\n")
+            assert (await process.stdout.readline()).startswith(b"5 nodes: 2 healthy, 2 partitioned, 1 flapping; ")
+        await server.until(lambda: kinds(server) == {"h": 3, "c": 2})
+    finally:
+        process.terminate()
+        assert await process.wait() == 0
+
+
+def kinds(server):
+    return collections.Counter(node["id"][0] for node in server.get("/api/v1/nodes")["nodes"])
+
+
+async def test_a_wrong_token_is_told_in_the_control_planes_words(server):
+    fakes = FakeFleet((NodeGroup(kind="cpu-small"),), server=server.agent_address, token="wrong")
+    async with fakes:
+        with pytest.raises(Exception, match="the token is not the one this control plane expects"):
+            await fakes.joined(deadline_s=2)

@@ -15,6 +15,14 @@ class ModelDemand(Value, frozen=True, kw_only=True):
     last_finished_age_s: float | None = None
 
 
+class ReplicaDemand(Value, frozen=True, kw_only=True):
+    """What one gateway knows of one replica that it asked."""
+
+    in_flight: int
+    last_answered_age_s: float | None = None
+    """Seconds since the replica last began or ended a good answer here."""
+
+
 class MetricSample(Value, frozen=True, kw_only=True):
     """One cumulative sample of a gateway's metrics, by the names of the metric table."""
 
@@ -29,4 +37,6 @@ class DemandReport(Value, frozen=True, kw_only=True):
     gateway: str
     seq: int
     models: dict[str, ModelDemand] = {}
+    replicas: dict[str, ReplicaDemand] = {}
+    """By replica id: those in the gateway's view that it asked."""
     metrics: tuple[MetricSample, ...] = ()

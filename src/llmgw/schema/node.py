@@ -26,6 +26,18 @@ class Reachability(StrEnum):
     LOST = "lost"
 
 
+class Replacement(StrEnum):
+    """Whether a silent node's replicas may be replaced elsewhere, and why not."""
+
+    ALLOWED = "allowed"
+    HELD = "held"
+    """It fell silent together with many others: nothing is replaced until they are back or an operator says so."""
+    RELEASED = "released"
+    """It was held, and an operator said that it may be replaced."""
+    SERVING = "serving"
+    """Its engines answer requests, only its agent is silent: it is not lost."""
+
+
 class NodeState(StrEnum):
     """The shown state; only `ready` is schedulable."""
 
@@ -84,6 +96,11 @@ class Node(Value, frozen=True, kw_only=True):
     intent_reason: str | None = None
     reachability: Reachability = Reachability.CONNECTED
     reachability_since: datetime | None = None
+    replacement: Replacement = Replacement.ALLOWED
+    """Says something only while the node is silent."""
+    replacement_since: datetime | None = None
+    silences: tuple[datetime, ...] = ()
+    """When its agent fell silent, oldest first: those of the hour before the last one, ten at most."""
     registered_at: datetime
     generation: int = 0
     """Generation of the last desired set sent to the node."""

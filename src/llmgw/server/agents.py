@@ -63,13 +63,15 @@ class Stream(Protocol):
 class Agents:
     """Admits agents while open, keeps `LiveNodes` up to date, and sends orders.
 
-    Opened by whoever leads, after its rows were read, and closed at once when it no longer does.
+    Opened by whoever leads, after its rows were read, and closed at once when it no longer does. Signs of life are
+    stamped by `hearing`, a clock that stands still while this process is deaf; default the same clock as loads.
     """
 
-    def __init__(self, *, live: LiveNodes, lease: AgentLease, clock: Clock) -> None:
+    def __init__(self, *, live: LiveNodes, lease: AgentLease, clock: Clock, hearing: Clock | None = None) -> None:
         self._live = live
         self._lease = lease
         self._clock = clock
+        self._hearing = hearing or clock
         self._open = False
         self._streams: dict[str, Stream] = {}
         self._sent: dict[int, DesiredState] = {}
@@ -147,7 +149,7 @@ class Agents:
             older.close("a newer stream of this node took its place")
             self._sent.pop(older.number, None)
         self._streams[hello.node] = stream
-        now = self._clock.monotonic()
+        now = self._hearing.monotonic()
         live = Live(
             node=hello.node,
             stream=stream.number,
@@ -163,7 +165,7 @@ class Agents:
     def heard(self, stream: Stream) -> None:
         """Note a sign of life."""
         if self._current(stream):
-            self._live.touch(stream.node, self._clock.monotonic())
+            self._live.touch(stream.node, self._hearing.monotonic())
 
     def said(self, stream: Stream, message: AgentMessage) -> None:
         """Take in what an agent says."""

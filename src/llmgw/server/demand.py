@@ -6,6 +6,8 @@ from llmgw.schema.value import Value
 
 DEMAND_EXPIRES_S = 3.0
 """Three missed reports: gateways report each second (contracts, the gateway's link)."""
+ANSWERED_S = 30.0
+"""An engine that answered so lately serves, whatever its agent says (facts on availability, section 3.2)."""
 
 
 class GatewayLive(Value, frozen=True, kw_only=True):
@@ -25,6 +27,7 @@ class DemandBoard:
         self._clock = clock
         self._gateways: dict[str, GatewayLive] = {}
         self._reports: dict[str, tuple[float, DemandReport]] = {}
+        self._answered: dict[str, float] = {}
 
     def connect(self, gateway: GatewayLive) -> None:
         """Take on a gateway; replaces an older stream of the same name."""
@@ -37,7 +40,12 @@ class DemandBoard:
 
     def report(self, report: DemandReport) -> None:
         """Take in a report; it replaces the gateway's last one."""
-        self._reports[report.gateway] = (self._clock.monotonic(), report)
+        now = self._clock.monotonic()
+        self._reports[report.gateway] = (now, report)
+        for replica, one in report.replicas.items():
+            age = one.last_answered_age_s
+            if age is not None and age <= ANSWERED_S:
+                self._answered[replica] = max(now - age, self._answered.get(replica, now - age))
 
     def gateways(self) -> tuple[GatewayLive, ...]:
         """Give the connected gateways by name."""
@@ -50,6 +58,12 @@ class DemandBoard:
             for model, one in report.models.items():
                 demand.setdefault(model, []).append((gateway, one))
         return demand
+
+    def answering(self) -> frozenset[str]:
+        """Name the replicas that answered a request within the last `ANSWERED_S`, at whichever gateway."""
+        oldest = self._clock.monotonic() - ANSWERED_S
+        self._answered = {replica: at for replica, at in self._answered.items() if at >= oldest}
+        return frozenset(self._answered)
 
     def samples(self) -> tuple[MetricSample, ...]:
         """Give the metric samples that have not expired, of all gateways; each names its gateway in its labels."""

@@ -12,7 +12,7 @@ LOAD_EXPIRES_S = 60.0
 
 
 class Live(Value, frozen=True, kw_only=True):
-    """One agent as last heard since this control plane leads. Stamps are seconds of this machine's monotonic clock."""
+    """One agent as last heard since this control plane leads. Stamps are seconds of this machine's clocks."""
 
     node: str
     stream: int
@@ -24,10 +24,10 @@ class Live(Value, frozen=True, kw_only=True):
     """Generation the agent obeyed last, as it said with `reports`."""
     connected: bool
     heard_at: float
-    """When its last byte came."""
+    """When its last byte came, in hearing time."""
     load: Load | None = None
     load_at: float | None = None
-    """When `load` came; its own age at sending adds to it."""
+    """When `load` came, in monotonic time; its own age at sending adds to it."""
 
     def fresh_load(self, now: float) -> Load | None:
         """Give the last load with its age grown to `now` (monotonic); `None` when unknown or over a minute old."""

@@ -56,6 +56,7 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
             others = (
                 group.create_task(plane.hub.run()),
                 group.create_task(plane.metrics.measure_lag(clock)),
+                group.create_task(plane.hearing.run()),
                 leading,
             )
             plane.lease.start()

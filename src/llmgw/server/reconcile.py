@@ -1,6 +1,7 @@
 """The reconciler: recomputes what should be from what is, woken by changes and at least once a second."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from llmgw.ports import Clock, FleetRows, Write
@@ -39,7 +40,10 @@ class FenceSource(Protocol):
 
 
 class Reconciler:
-    """Runs turns while this process leads. Makes no decision of its own; see `turn`."""
+    """Runs turns while this process leads. Makes no decision of its own; see `turn`.
+
+    `hearing` is the clock that stamps what agents say; `answering` names replicas that answered requests lately.
+    """
 
     def __init__(
         self,
@@ -51,6 +55,8 @@ class Reconciler:
         clock: Clock,
         observer: Observer,
         rules: Rules,
+        hearing: Clock,
+        answering: Callable[[], frozenset[str]],
     ) -> None:
         self._fleet = fleet
         self._live = live
@@ -59,6 +65,8 @@ class Reconciler:
         self._clock = clock
         self._observer = observer
         self._rules = rules
+        self._hearing = hearing
+        self._answering = answering
         self._violations: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -107,7 +115,12 @@ class Reconciler:
         return True
 
     def _heard(self) -> Heard:
-        return Heard(live=self._live.all(), now=self._clock.now(), monotonic=self._clock.monotonic())
+        return Heard(
+            live=self._live.all(),
+            now=self._clock.now(),
+            hearing=self._hearing.monotonic(),
+            answering=self._answering(),
+        )
 
     def _observe(self) -> None:
         """Tell agents that are new who leads now, without asking anything of them: their reports come first."""

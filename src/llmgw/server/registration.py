@@ -5,10 +5,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from llmgw.core.node_lifecycle import next_reachability
+from llmgw.core.mass_protection import protected
+from llmgw.core.node_lifecycle import FLAPPING, Evidence, Limits, flaps, judge
 from llmgw.ports import AppendEvent, PutNode, Write
 from llmgw.schema.event import Event, Severity
-from llmgw.schema.node import Node, NodeFacts, Reachability
+from llmgw.schema.node import Node, NodeFacts, Reachability, Replacement
 from llmgw.schema.value import Value
 from llmgw.schema.weights import Storage
 from llmgw.server.live import Live
@@ -18,30 +19,48 @@ DISK_STEP = 64
 
 
 class Silence(Value, frozen=True, kw_only=True):
-    """When silence means something. `leading_since` is monotonic seconds: nobody was heard before."""
+    """When silence means something. `leading_since` is hearing time: nobody was heard before."""
 
     unreachable_after_s: float
     lost_after_s: float
     leading_since: float
     grace_s: float = 60.0
-    """After a change of leader no node may be declared lost for so long (Nomad's lesson, facts on availability)."""
+    """See `core.node_lifecycle.Limits`."""
+
+    def limits(self) -> Limits:
+        """Give it as the core's limits."""
+        return Limits(
+            unreachable_after_s=self.unreachable_after_s, lost_after_s=self.lost_after_s, grace_s=self.grace_s
+        )
 
 
 def registrations(
-    nodes: tuple[Node, ...], live: tuple[Live, ...], *, silence: Silence, now: datetime, monotonic: float
+    nodes: tuple[Node, ...],
+    live: tuple[Live, ...],
+    *,
+    silence: Silence,
+    now: datetime,
+    hearing: float,
+    answering: frozenset[str] = frozenset(),
 ) -> tuple[Write, ...]:
-    """Give the writes that bring the node rows up to what was heard; none where they say it already."""
+    """Give the writes that bring the node rows up to what was heard; none where they say it already.
+
+    `hearing` is the hearing time now; `answering` names nodes whose engines answered requests lately.
+    """
     heard = {one.node: one for one in live}
     known = {node.id for node in nodes}
     writes: list[Write] = []
     for one in live:
         if one.node not in known and one.connected:
             writes.extend(_register(one, now))
-    for node in nodes:
-        after = _brought_up(node, heard.get(node.id), silence, now, monotonic)
-        if after != node:
+    evidence = {node.id: _evidence(node, heard.get(node.id), silence, hearing, answering) for node in nodes}
+    judged = judge(nodes, evidence, limits=silence.limits(), leading_s=hearing - silence.leading_since, now=now)
+    for before, decided in zip(nodes, judged, strict=True):
+        after = _with_facts(decided, heard.get(before.id))
+        if after != before:
             writes.append(PutNode(node=after))
-            writes.extend(_tell(node, after, now))
+            writes.extend(_tell(before, after, now))
+    writes.extend(_tell_of_crowds(nodes, judged, now))
     return tuple(writes)
 
 
@@ -51,25 +70,15 @@ def _register(live: Live, now: datetime) -> Iterator[Write]:
     yield _event(now, "node.registered", Severity.INFO, f"node {node.id} ({node.facts.hostname}) joined", node.id)
 
 
-def _brought_up(node: Node, live: Live | None, silence: Silence, now: datetime, monotonic: float) -> Node:
-    reachability = _reachability(node, live, silence, monotonic)
-    if reachability is not node.reachability:
-        node = replace(node, reachability=reachability, reachability_since=now)
-    if live is not None and live.connected and facts_differ(node.facts, live.facts):
-        node = replace(node, facts=live.facts)
-    return node
-
-
-def _reachability(node: Node, live: Live | None, silence: Silence, monotonic: float) -> Reachability:
+def _evidence(node: Node, live: Live | None, silence: Silence, hearing: float, answering: frozenset[str]) -> Evidence:
     heard_at = silence.leading_since if live is None else live.heard_at
-    return next_reachability(
-        node,
-        silence_s=monotonic - heard_at,
-        unreachable_after_s=silence.unreachable_after_s,
-        lost_after_s=silence.lost_after_s,
-        may_lose=monotonic - silence.leading_since >= silence.grace_s,
-        heard=live is not None,
-    )
+    return Evidence(silence_s=hearing - heard_at, heard=live is not None, serves=node.id in answering)
+
+
+def _with_facts(node: Node, live: Live | None) -> Node:
+    if live is not None and live.connected and facts_differ(node.facts, live.facts):
+        return replace(node, facts=live.facts)
+    return node
 
 
 def facts_differ(stored: NodeFacts, said: NodeFacts) -> bool:
@@ -95,18 +104,42 @@ def _moved(before: Storage, after: Storage) -> bool:
 
 
 def _tell(before: Node, after: Node, now: datetime) -> Iterator[Write]:
-    if before.reachability is after.reachability:
-        return
-    match after.reachability:
+    if before.reachability is not after.reachability:
+        yield _moved_to(after, now)
+    if flaps(before, now) < FLAPPING <= flaps(after, now):
+        message = f"node {after.id} fell silent {FLAPPING} times within ten minutes; look at its network and its agent"
+        yield _event(now, "node.flapping", Severity.ERROR, message, after.id)
+    if after.replacement is Replacement.SERVING is not before.replacement:
+        message = f"node {after.id} serves, but its agent does not report: it is not replaced; look at its agent"
+        yield _event(now, "node.serves_unreported", Severity.ERROR, message, after.id)
+
+
+def _moved_to(node: Node, now: datetime) -> Write:
+    match node.reachability:
         case Reachability.CONNECTED:
-            yield _event(now, "node.connected", Severity.INFO, f"node {after.id} is back", after.id)
+            return _event(now, "node.connected", Severity.INFO, f"node {node.id} is back", node.id)
         case Reachability.UNREACHABLE:
-            message = f"the agent of node {after.id} is silent; its engines keep their traffic"
-            yield _event(now, "node.unreachable", Severity.WARNING, message, after.id)
+            message = f"the agent of node {node.id} is silent; its engines keep their traffic"
+            return _event(now, "node.unreachable", Severity.WARNING, message, node.id)
         case Reachability.LOST:
-            message = f"node {after.id} is lost: its replicas may be replaced"
-            yield _event(now, "node.lost", Severity.ERROR, message, after.id)
+            message = f"node {node.id} is lost: its replicas may be replaced"
+            return _event(now, "node.lost", Severity.ERROR, message, node.id)
 
 
-def _event(now: datetime, kind: str, severity: Severity, message: str, node: str) -> AppendEvent:
+def _tell_of_crowds(before: tuple[Node, ...], after: tuple[Node, ...], now: datetime) -> Iterator[Write]:
+    """Tell once that replacement is off, whatever groups were struck and however many nodes follow."""
+    was, is_on = protected(before), protected(after)
+    if is_on and not was:
+        crowd = is_on[0]
+        message = (
+            f"{crowd.silent} of {crowd.total} nodes of {crowd.group} fell silent together: nothing is replaced until "
+            "they are back, or until llmgw ctl node replace-silent says so"
+        )
+        yield _event(now, "fleet.replacement_held", Severity.ERROR, message, None)
+    if was and not is_on:
+        message = "the nodes that fell silent together are back, or released: replacement goes on"
+        yield _event(now, "fleet.replacement_resumed", Severity.INFO, message, None)
+
+
+def _event(now: datetime, kind: str, severity: Severity, message: str, node: str | None) -> AppendEvent:
     return AppendEvent(event=Event(at=now, kind=kind, severity=severity, message=message, node=node))

@@ -34,7 +34,10 @@ class Heard(Value, frozen=True, kw_only=True):
 
     live: tuple[Live, ...]
     now: datetime
-    monotonic: float
+    hearing: float
+    """Hearing time: it stands still while this process could not have heard anybody."""
+    answering: frozenset[str] = frozenset()
+    """Ids of replicas that answered requests lately, as gateways say."""
 
 
 class Rules(Value, frozen=True, kw_only=True):
@@ -79,7 +82,14 @@ class Turn(Value, frozen=True, kw_only=True):
 def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> Turn:
     """Decide one turn: nodes, replicas, plan, and the generation of each node's desired set."""
     writes: list[Write] = list(
-        registrations(rows.nodes, heard.live, silence=rules.silence, now=heard.now, monotonic=heard.monotonic)
+        registrations(
+            rows.nodes,
+            heard.live,
+            silence=rules.silence,
+            now=heard.now,
+            hearing=heard.hearing,
+            answering=_serving(rows.replicas, heard.answering),
+        )
     )
     rows = fold(rows, writes)
     advanced = _advance_all(rows, heard, rules.policy)
@@ -150,6 +160,13 @@ def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[W
         writes.extend(AppendEvent(event=event) for event in step.events)
     writes.extend(PutStatus(status=status) for name, status in statuses.items() if status != before.get(name))
     return writes
+
+
+def _serving(replicas: tuple[Replica, ...], answering: frozenset[str]) -> frozenset[str]:
+    """Name the nodes that serve: a replica answers only while all its shards do."""
+    return frozenset(
+        shard.allocation.node for replica in replicas if replica.id in answering for shard in replica.shards
+    )
 
 
 def _obedient(nodes: tuple[Node, ...], live: tuple[Live, ...]) -> frozenset[str]:

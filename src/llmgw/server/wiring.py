@@ -24,6 +24,7 @@ from llmgw.server.bootstrap import agent_token, bootstrap
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
+from llmgw.server.hearing import HearingClock
 from llmgw.server.http.app import build_app
 from llmgw.server.hub import Hub
 from llmgw.server.identity import SecretKind, new_holder_id, new_replica_id, new_secret
@@ -50,6 +51,7 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     leadership: Leadership
     hub: Hub
     metrics: ProcessMetrics
+    hearing: HearingClock
     app: ASGIApp
 
 
@@ -71,8 +73,9 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     lease = LeaseThread(store.lease_store(), clock, me)
 
     live = LiveNodes()
-    board = DemandBoard(clock)
-    agents = Agents(live=live, lease=lease, clock=clock)
+    hearing = HearingClock(clock)
+    board = DemandBoard(hearing)
+    agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing)
     observer = Observer(resolved)
     fleet = Fleet(store=store, clock=clock, lease=lease, observer=observer, live=live, demand=board, logs=agents)
 
@@ -81,9 +84,17 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
 
     async def reconcile() -> None:
         # Made anew for each term: silence counts from its start.
-        rules = _rules(config, leading_since=clock.monotonic())
+        rules = _rules(config, leading_since=hearing.monotonic())
         await Reconciler(
-            fleet=fleet, live=live, orders=agents, lease=lease, clock=clock, observer=observer, rules=rules
+            fleet=fleet,
+            live=live,
+            orders=agents,
+            lease=lease,
+            clock=clock,
+            observer=observer,
+            rules=rules,
+            hearing=hearing,
+            answering=board.answering,
         ).run()
 
     leadership = Leadership(
@@ -105,6 +116,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         leadership=leadership,
         hub=Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock),
         metrics=metrics,
+        hearing=hearing,
         app=build_app(
             fleet,
             clock,

@@ -25,6 +25,7 @@ from llmgw.server.agents import Agents
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
+from llmgw.server.hearing import HearingClock
 from llmgw.server.lease import LeaseThread
 from llmgw.server.live import LiveNodes
 from llmgw.server.observe import Observer, Resolved
@@ -127,7 +128,11 @@ class ControlPlane:
         self.streams: dict[str, SimulatedStream] = {}
         me = Candidate(holder=f"{name}-{next(cluster.numbers)}", name=name, address=f"http://{name}")
         self.lease = LeaseThread(cluster.memory.lease_store(), cluster.clock, me, pause=lambda _: None)
-        self.agents = Agents(live=self.live, lease=self.lease, clock=cluster.clock)
+        self.hearing = HearingClock(cluster.clock)
+        self.board = DemandBoard(self.hearing)
+        self.agents = Agents(live=self.live, lease=self.lease, clock=cluster.clock, hearing=self.hearing)
+        self.busy = False
+        """Its loop is stuck: its lease thread runs on, nothing else does, and nobody is heard."""
         self._cluster = cluster
         self._leads = False
         self._observer = Observer(resolved)
@@ -137,7 +142,7 @@ class ControlPlane:
             lease=self.lease,
             observer=self._observer,
             live=self.live,
-            demand=DemandBoard(cluster.clock),
+            demand=self.board,
             logs=self.agents,
         )
         self._reconciler: Reconciler | None = None
@@ -145,6 +150,9 @@ class ControlPlane:
     async def step(self) -> None:
         """Do what the process does in one tick. May raise `Crash`."""
         self._step_lease()
+        if self.busy:
+            return
+        self.hearing.beat()
         if self.lease.is_leader() != self._leads:
             await self._change()
         if self._reconciler is not None:
@@ -180,7 +188,9 @@ class ControlPlane:
             lease=self.lease,
             clock=self._cluster.clock,
             observer=self._observer,
-            rules=self._cluster.rules(),
+            rules=self._cluster.rules(leading_since=self.hearing.monotonic()),
+            hearing=self.hearing,
+            answering=self.board.answering,
         )
         self.agents.open()
 
@@ -295,18 +305,20 @@ class Cluster:
         """Give all engine starts there ever were: (shard, attempt)."""
         return [start for node in self.nodes.values() for start in node.starts]
 
-    def rules(self) -> Rules:
+    def rules(self, *, leading_since: float) -> Rules:
         """Give the rules of a term that begins now."""
         return Rules(
             planner=self._planner,
             policy=BackoffPolicy(base_s=2.0, max_s=60.0, park_after=5),
-            silence=Silence(unreachable_after_s=15.0, lost_after_s=300.0, leading_since=self.clock.monotonic()),
+            silence=Silence(unreachable_after_s=15.0, lost_after_s=300.0, leading_since=leading_since),
             names=Names(replica=lambda: f"r{next(self._ids):010d}", engine_key=lambda: f"le_{next(self._ids):08d}"),
         )
 
     # Messages ------------------------------------------------------------------------------------
 
     def _exchange(self, plane: ControlPlane, node: FakeNode) -> None:
+        if plane.busy:
+            return
         stream = plane.streams.get(node.id)
         if node.id in self.cut_off or (stream is not None and stream.closed is not None):
             plane.streams.pop(node.id, None)

@@ -1,4 +1,4 @@
-from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand
+from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand, ReplicaDemand
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.testing.clock import FakeClock
 
@@ -45,3 +45,19 @@ def test_the_end_of_an_older_stream_does_not_hide_the_newer_one():
     assert board.gateways() == (new,)
     board.disconnect(new)
     assert board.gateways() == ()
+
+
+def test_a_replica_answers_for_half_a_minute_after_its_last_answer_at_any_gateway():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+    board.report(DemandReport(gateway="a", seq=1, replicas={"r1": asked(5.0), "r2": asked(29.0), "r3": asked(31.0)}))
+    board.report(DemandReport(gateway="b", seq=1, replicas={"r1": asked(20.0), "r4": asked(None)}))
+    assert board.answering() == {"r1", "r2"}
+    clock.advance(25.0)
+    assert board.answering() == {"r1"}
+    clock.advance(0.1)
+    assert board.answering() == frozenset()
+
+
+def asked(age):
+    return ReplicaDemand(in_flight=0, last_answered_age_s=age)

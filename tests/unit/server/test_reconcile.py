@@ -34,7 +34,9 @@ class Bench:
             lease=self.plane.lease,
             clock=cluster.clock,
             observer=self.plane._observer,
-            rules=cluster.rules(),
+            rules=cluster.rules(leading_since=self.plane.hearing.monotonic()),
+            hearing=self.plane.hearing,
+            answering=frozenset,
         )
 
     def hello(self):

@@ -32,8 +32,8 @@ def node(name="n1", **changes):
     return replace(Node(id=name, facts=fake_facts(name), registered_at=NOW - timedelta(days=1)), **changes)
 
 
-def decide(nodes, lives, silence=SILENCE):
-    writes = registrations(tuple(nodes), tuple(lives), silence=silence, now=NOW, monotonic=AT)
+def decide(nodes, lives, silence=SILENCE, **more):
+    writes = registrations(tuple(nodes), tuple(lives), silence=silence, now=NOW, hearing=AT, **more)
     rows = [write.node for write in writes if isinstance(write, PutNode)]
     return rows, [write.event.kind for write in writes if isinstance(write, AppendEvent)]
 
@@ -67,15 +67,15 @@ def test_a_node_that_comes_back_is_connected_and_what_its_operator_wanted():
 
 
 @pytest.mark.parametrize(
-    ("silent_s", "state", "event"),
+    ("was", "silent_s", "state", "event"),
     [
-        (14.0, Reachability.CONNECTED, None),
-        (15.0, Reachability.UNREACHABLE, "node.unreachable"),
-        (301.0, Reachability.LOST, "node.lost"),
+        (Reachability.CONNECTED, 14.0, Reachability.CONNECTED, None),
+        (Reachability.CONNECTED, 15.0, Reachability.UNREACHABLE, "node.unreachable"),
+        (Reachability.UNREACHABLE, 301.0, Reachability.LOST, "node.lost"),
     ],
 )
-def test_silence_makes_a_node_unreachable_and_later_lost(silent_s, state, event):
-    rows, events = decide([node()], [live(heard_s=silent_s, connected=False)])
+def test_silence_makes_a_node_unreachable_and_later_lost(was, silent_s, state, event):
+    rows, events = decide([node(reachability=was)], [live(heard_s=silent_s, connected=False)])
     assert [row.reachability for row in rows] == ([] if event is None else [state])
     assert events == ([] if event is None else [event])
 
@@ -86,8 +86,33 @@ def test_a_new_leader_counts_silence_from_its_own_start_and_loses_nobody_in_its_
     grace = replace(SILENCE, leading_since=AT - 59, lost_after_s=20.0)
     (row,), _ = decide([node()], [], grace)
     assert row.reachability is Reachability.UNREACHABLE
-    (row,), _ = decide([node()], [], replace(grace, leading_since=AT - 60))
+    assert decide([row], [], grace) == ([], [])
+    (row,), _ = decide([row], [], replace(grace, leading_since=AT - 60))
     assert row.reachability is Reachability.LOST
+
+
+def test_a_crowd_is_told_once_and_its_end_is_told():
+    away = [live(f"n{number}", heard_s=20.0, connected=False) for number in range(4)]
+    rows, events = decide([node(f"n{number}") for number in range(6)], [*away, live("n4"), live("n5")])
+    assert events == ["node.unreachable"] * 4 + ["fleet.replacement_held"]
+    rows = [*rows, node("n4"), node("n5")]
+    assert decide(rows, [*away, live("n4"), live("n5")]) == ([], [])
+    _, events = decide(rows, [live(f"n{number}") for number in range(6)])
+    assert events == ["node.connected"] * 4 + ["fleet.replacement_resumed"]
+
+
+def test_a_node_that_serves_but_does_not_report_is_told_once():
+    known = node(reachability=Reachability.UNREACHABLE)
+    (row,), events = decide([known], [live(heard_s=301.0)], answering=frozenset({"n1"}))
+    assert (row.reachability, events) == (Reachability.UNREACHABLE, ["node.serves_unreported"])
+    assert decide([row], [live(heard_s=302.0)], answering=frozenset({"n1"})) == ([], [])
+
+
+def test_the_third_silence_within_ten_minutes_is_an_alarm():
+    known = node(silences=(NOW - timedelta(minutes=9), NOW - timedelta(minutes=5)))
+    (row,), events = decide([known], [live(heard_s=20.0)])
+    assert events == ["node.unreachable", "node.flapping"]
+    assert len(row.silences) == 3
 
 
 def test_a_new_leader_takes_no_unheard_node_for_connected():

@@ -54,7 +54,7 @@ def live(**changes):
 
 
 def turn(rows, *lives, planner=plan):
-    heard = Heard(live=lives, now=NOW + timedelta(minutes=5), monotonic=1000.0)
+    heard = Heard(live=lives, now=NOW + timedelta(minutes=5), hearing=1000.0)
     return decide(rows, heard, rules(planner), Observer(resolved))
 
 

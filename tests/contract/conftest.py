@@ -1,8 +1,8 @@
 """Stores under contract. A new database joins by one more entry of `STORES`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
@@ -10,21 +10,52 @@ from llmgw.schema.lease import Fence, LeaseRow
 from llmgw.store.memory import MemoryStore
 from llmgw.store.sql import SqlStore, open_store
 from llmgw.testing.clock import FakeClock
+from llmgw.testing.postgres import PostgresServer, installed
 
 Observed = list[tuple[str, float, str | None]]
 AnyStore = MemoryStore | SqlStore
 
 
-def _memory(_folder: Path, observed: Observed) -> AnyStore:
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real server for all tests; each takes a database of its own."""
+    binaries = installed()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with PostgresServer(binaries) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database."""
+    name = f"test_{uuid.uuid4().hex}"
+    yield postgres.new_database(name)
+    postgres.drop_database(name)
+
+
+def _memory(_: pytest.FixtureRequest, observed: Observed) -> AnyStore:
     return MemoryStore(FakeClock(), observe=lambda *call: observed.append(call))
 
 
-def _sqlite(folder: Path, observed: Observed) -> AnyStore:
+def _sqlite(request: pytest.FixtureRequest, observed: Observed) -> AnyStore:
+    return _open(f"sqlite:///{request.getfixturevalue('tmp_path')}/llmgw.db", observed)
+
+
+def _postgresql(request: pytest.FixtureRequest, observed: Observed) -> AnyStore:
+    return _open(request.getfixturevalue("database"), observed)
+
+
+def _open(url: str, observed: Observed) -> AnyStore:
     # A generous deadline: only the tests of deadlines should meet one on a busy machine.
-    return open_store(f"sqlite:///{folder}/llmgw.db", deadline_s=20.0, observe=lambda *call: observed.append(call))
+    return open_store(url, deadline_s=20.0, observe=lambda *call: observed.append(call))
 
 
-STORES: dict[str, Callable[[Path, Observed], AnyStore]] = {"memory": _memory, "sqlite": _sqlite}
+STORES: dict[str, Callable[[pytest.FixtureRequest, Observed], AnyStore]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+}
 
 
 @pytest.fixture
@@ -33,8 +64,8 @@ def observed() -> Observed:
 
 
 @pytest.fixture(params=STORES)
-async def store(request: pytest.FixtureRequest, tmp_path: Path, observed: Observed) -> AsyncIterator[AnyStore]:
-    store = STORES[request.param](tmp_path, observed)
+async def store(request: pytest.FixtureRequest, observed: Observed) -> AsyncIterator[AnyStore]:
+    store = STORES[request.param](request, observed)
     yield store
     await store.close()
 

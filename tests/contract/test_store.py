@@ -188,9 +188,10 @@ async def test_a_row_deleted_and_put_again_in_one_transaction_is_there(store, le
 
 
 async def test_rows_come_in_the_order_of_their_ids(store, lead):
-    await store.leader(lead("a")).apply([PutNode(node=_node(name)) for name in ("b", "c", "a")])
+    await store.leader(lead("a")).apply([PutNode(node=_node(name)) for name in ("b", "ä", "c", "a-b", "B", "ab", "a")])
 
-    assert [node.id for node in (await store.load_fleet()).nodes] == ["a", "b", "c"]
+    found = [node.id for node in (await store.load_fleet()).nodes]
+    assert found == ["B", "a", "a-b", "ab", "b", "c", "ä"], "by code points, whatever language a database speaks"
 
 
 async def test_events_are_numbered_and_read_newest_first_page_by_page(store, lead):
@@ -298,6 +299,14 @@ async def test_many_writers_and_readers_at_once_lose_nothing(store, lead):
     events = await store.load_events(limit=100)
     assert sorted(found.kind for found in events) == names
     assert len({found.seq for found in events}) == len(names)
+
+
+async def test_writers_of_the_same_rows_at_once_take_turns(store, lead):
+    writer = store.leader(lead("a"))
+    settings = [PutSetting(name="first", value="1"), PutSetting(name="last", value="1")]
+    written = [settings, settings[::-1]] * 10
+    await asyncio.gather(*(writer.apply(writes) for writes in written))
+    assert await store.load_settings() == {"first": "1", "last": "1"}
 
 
 async def test_each_call_is_observed_with_its_error(store, lead, observed):

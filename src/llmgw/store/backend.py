@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 Observe = Callable[[str, float, str | None], None]
 """Told after each store call: its name, its seconds, and the error's code or `None`. Called from any thread."""
@@ -32,6 +32,9 @@ class Backend(Protocol):
 
     def cut(self, connection: Any) -> None:
         """End what a driver's connection is doing, from another thread. The connection is not used again."""
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Keep all others from changing the schema until the transaction of `connection` ends; may wait for them."""
 
     def proves_old_holder_dead(self) -> bool:
         """True when this process alone can use the database."""

@@ -8,10 +8,10 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, Timer, local
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
@@ -30,6 +30,9 @@ class Calls:
         self._deadline_s = deadline_s
         self._observe = observe
         self._engine = backend.engine(connections=threads, deadline_s=deadline_s)
+        self._here = local()
+        # First of all that is done with a new connection: what follows may already have to be cut.
+        event.listen(self._engine, "connect", self._opened, insert=True)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="store")
 
     async def run(self, name: str, work: Work[T], *, write: bool) -> T:
@@ -69,32 +72,52 @@ class Calls:
         except RuntimeError as error:
             raise StoreUnavailable(f"{self._backend.where} was closed") from error
 
+    def _opened(self, driver_connection: Any, _record: object) -> None:
+        attempt: _Attempt = self._here.attempt
+        attempt.open(driver_connection, within_s=self._deadline_s)
+
     def _transact(self, attempt: "_Attempt", work: Work[T], *, write: bool) -> T:
         options = self._backend.write_options if write else self._backend.read_options
+        self._here.attempt = attempt
         try:
-            with self._engine.connect() as raw:
+            attempt.check()
+            with self._connect(attempt) as raw:
                 connection = raw.execution_options(**options)
                 try:
-                    attempt.begin(connection)
+                    attempt.use(connection.connection.driver_connection)
                     with connection.begin():
                         result = work(connection)
                         attempt.check()
                     return result
                 finally:
                     attempt.end(connection)
-        except (IntegrityError, ProgrammingError):
+        except IntegrityError:
             raise  # a mistake of ours, not a store that is away
+        except ProgrammingError as error:
+            raise StoreError(f"{self._backend.where}: {_words(error)}", hint=_SCHEMA_HINT) from error
         except DBAPIError as error:
-            # The driver's text only: SQLAlchemy's holds the statement.
-            raise StoreUnavailable(f"{self._backend.where}: {error.orig}", hint=_HINT) from error
+            raise StoreUnavailable(f"{self._backend.where}: {_words(error)}", hint=_HINT) from error
         except PoolExhausted as error:
             raise self._too_late("connecting") from error
+
+    def _connect(self, attempt: "_Attempt") -> Connection:
+        try:
+            return self._engine.connect()
+        except BaseException:
+            attempt.abandon()
+            raise
 
     def _too_late(self, name: str) -> StoreUnavailable:
         return StoreUnavailable(f"{self._backend.where}: no answer to {name} within {self._deadline_s:g} s", hint=_HINT)
 
 
 _HINT = "nothing more is needed if this heals by itself; else look at the disk, and at who else uses the database"
+_SCHEMA_HINT = "see that its user may read and write all tables of this release's schema"
+
+
+def _words(error: DBAPIError) -> str:
+    """Give the driver's first line: SQLAlchemy's own text, and further lines, hold the statement and its values."""
+    return str(error.orig).partition("\n")[0]
 
 
 class _Attempt:
@@ -105,12 +128,29 @@ class _Attempt:
         self._lock = Lock()
         self._driver_connection: Any = None
         self._given_up = False
+        self._was_cut = False
+        self._late: Timer | None = None
 
-    def begin(self, connection: Connection) -> None:
-        """Note the connection in use. Raises `StoreUnavailable` when the call was given up already."""
-        self.check()
+    def open(self, driver_connection: Any, *, within_s: float) -> None:
+        """Note a new connection that is about to be made ready.
+
+        One that comes too late for its call has a deadline of its own, and is kept for the next call: otherwise none
+        would ever come about where connecting takes longer than a call may.
+        """
         with self._lock:
-            self._driver_connection = connection.connection.driver_connection
+            self._driver_connection = driver_connection
+            if self._given_up:
+                self._late = Timer(within_s, self.cut)
+                self._late.daemon = True
+                self._late.start()
+
+    def use(self, driver_connection: Any) -> None:
+        """Note the connection in use. Raises `StoreUnavailable` when the call was given up already."""
+        with self._lock:
+            self._settle()
+            if not self._given_up:
+                self._driver_connection = driver_connection
+        self.check()
 
     def check(self) -> None:
         """Raise `StoreUnavailable` when the call was given up."""
@@ -122,15 +162,28 @@ class _Attempt:
         with self._lock:
             self._given_up = True
             if self._driver_connection is not None:
+                self._was_cut = True
                 self._backend.cut(self._driver_connection)
 
     def end(self, connection: Connection) -> None:
         """Let go of the connection before the pool has it back; it is dropped if it was cut."""
         with self._lock:
-            in_use, self._driver_connection = self._driver_connection, None
-            cut = in_use is not None and self._given_up
-        if cut:
+            self._settle()
+        if self._was_cut:
             connection.invalidate()
+
+    def abandon(self) -> None:
+        """Close a new connection that could not be made ready."""
+        with self._lock:
+            unready = self._settle()
+        if unready is not None:
+            unready.close()
+
+    def _settle(self) -> Any:
+        if self._late is not None:
+            self._late.cancel()
+        held, self._driver_connection = self._driver_connection, None
+        return held
 
 
 class _Observed:

@@ -1,5 +1,6 @@
 """Bringing a database's schema up to date, from the migrations inside this package."""
 
+from contextlib import closing
 from pathlib import Path
 
 from alembic import command
@@ -7,30 +8,29 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
-from llmgw.schema.errors import StoreError, StoreUnavailable
+from llmgw.schema.errors import StoreError
 from llmgw.store.backend import Backend
+from llmgw.store.calls import Calls
+
+DEADLINE_S = 30.0
+"""Of all migrations together, and of waiting for another control plane that runs them."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 
 
-def migrate(backend: Backend, *, deadline_s: float) -> None:
-    """Run the migrations that are missing, all in one transaction.
+def migrate(backend: Backend, *, deadline_s: float = DEADLINE_S) -> None:
+    """Run the migrations that are missing, all in one transaction; of several processes at once, one does it.
 
     Raises `StoreUnavailable` when the database cannot be used, `StoreError` when a newer release wrote it.
     """
-    engine = backend.engine(connections=1, deadline_s=deadline_s)
-    try:
-        with engine.connect().execution_options(**backend.write_options) as connection, connection.begin():
-            _upgrade(connection, backend.where)
-    except DBAPIError as error:
-        raise StoreUnavailable(
-            f"{backend.where} cannot be brought up to date: {error.orig}",
-            hint="see that no other program uses it and that the disk is not full; restore a backup if it is damaged",
-        ) from error
-    finally:
-        engine.dispose()
+
+    def work(connection: Connection) -> None:
+        backend.lock_schema(connection)
+        _upgrade(connection, backend.where)
+
+    with closing(Calls(backend, threads=1, deadline_s=deadline_s, observe=None)) as calls:
+        calls.wait_for("migrations", work, write=True)
 
 
 def _upgrade(connection: Connection, where: str) -> None:

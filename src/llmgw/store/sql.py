@@ -24,16 +24,19 @@ DEADLINE_S = 1.0
 _THREADS = 4
 
 
-def open_store(url: str, *, deadline_s: float = DEADLINE_S, observe: Observe | None = None) -> "SqlStore":
+def open_store(
+    url: str, *, password: str | None = None, deadline_s: float = DEADLINE_S, observe: Observe | None = None
+) -> "SqlStore":
     """Claim the database, bring its schema up to date, and give the store. Blocks; call it at start.
 
+    `password` is for a database that asks for one and a URL that holds none.
     Raises `InvalidInput` for a URL or place that cannot be used, `Conflict` when another process has it,
     `StoreUnavailable` when it cannot be opened, `StoreError` when a newer release wrote it.
     """
-    backend = _backend(url)
+    backend = _backend(url, password)
     backend.claim()
     try:
-        migrate(backend, deadline_s=deadline_s)
+        migrate(backend)
     except BaseException:
         backend.close()
         raise
@@ -103,19 +106,36 @@ class SqlLeaderStore:
         await self._calls.run("apply", work, write=True)
 
 
-def _backend(url: str) -> Backend:
+def _backend(url: str, password: str | None) -> Backend:
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme in {"postgresql", "postgres"}:
+        return _postgresql(url, password)
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except ArgumentError:
         # The text itself is not repeated: it may hold a password.
-        raise InvalidInput(
-            "store_url is not a database URL", hint="write sqlite:////absolute/path/llmgw.db", field="store_url"
-        ) from error
+        raise InvalidInput("store_url is not a database URL", hint=_HINT, field="store_url") from None
     if parsed.get_backend_name() == "sqlite":
         return SqliteBackend(parsed)
     raise InvalidInput(
-        f"store_url names {parsed.get_backend_name()}, which this release does not know",
-        hint="write sqlite:////absolute/path/llmgw.db",
+        f"store_url names {parsed.drivername}, which this release does not know",
+        hint=_HINT,
         field="store_url",
-        allowed=("sqlite",),
+        allowed=("sqlite", "postgresql"),
     )
+
+
+def _postgresql(url: str, password: str | None) -> Backend:
+    try:
+        # Here, not above: the driver is an extra that those who use SQLite need not have.
+        from llmgw.store.postgresql import PostgresqlBackend
+    except ImportError as error:
+        raise InvalidInput(
+            f"store_url names PostgreSQL, whose driver psycopg cannot be used here: {error}",
+            hint="pip install 'llmgw[postgres]'",
+            field="store_url",
+        ) from error
+    return PostgresqlBackend(url, password)
+
+
+_HINT = "write sqlite:////absolute/path/llmgw.db or postgresql://user@host:5432/database"

@@ -121,6 +121,9 @@ class SqliteBackend:
         connection.given_up = True
         connection.interrupt()
 
+    def lock_schema(self, connection: Connection) -> None:
+        """Nothing: a claimed file is ours alone."""
+
     def proves_old_holder_dead(self) -> bool:
         """True once claimed: whoever held the lease before must have lost the file lock, and only death does that."""
         return self._lock is not None

@@ -77,8 +77,9 @@ def load_events(connection: Connection, limit: int, before: int | None) -> tuple
 def check_fence(connection: Connection, fence: Fence) -> None:
     """Raise `Fenced` unless the lease row is `fence`'s and not released; hold the row until the transaction ends."""
     lease = tables.lease.c
-    # A shared lock on the row: a takeover waits for this transaction, or this one sees the takeover.
-    row = connection.execute(select(lease.holder, lease.epoch, lease.released).with_for_update(read=True)).first()
+    # A lock on the row: a takeover waits for this transaction, or this one sees the takeover. Not a shared one: writers
+    # would meet in rows they both replace, and a stream of them could keep a renewal waiting.
+    row = connection.execute(select(lease.holder, lease.epoch, lease.released).with_for_update()).first()
     if row is not None and row.holder == fence.holder and row.epoch == fence.epoch and not row.released:
         return
     found = "there is no lease" if row is None else f"the lease is at epoch {row.epoch}"
@@ -145,7 +146,9 @@ def _replace(connection: Connection, table: Table, by_id: Mapping[str, _Row]) ->
 
 def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:
     decoder = msgspec.json.Decoder(kind)
-    return tuple(decoder.decode(body) for body in connection.scalars(select(table.c.body).order_by(table.c.id)))
+    # Sorted here: databases order text by the rules of some language.
+    rows = sorted(connection.execute(select(table.c.id, table.c.body)), key=lambda row: row.id)
+    return tuple(decoder.decode(row.body) for row in rows)
 
 
 def _drop_old_events(connection: Connection) -> None:

@@ -74,7 +74,11 @@ class Supervisor:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)
         self._log.info("up.stopping")
-        await asyncio.to_thread(shut_down, self._layout, self._state)
+        try:
+            await asyncio.to_thread(shut_down, self._layout, self._state)
+        except LlmgwError as error:
+            self._log.error("up.not_stopped", error=error.message, hint=error.hint)
+            return
         self._log.info("up.stopped")
 
     async def _keep(self, name: str) -> None:
@@ -82,7 +86,12 @@ class Supervisor:
         while True:
             process = self._running(name)
             if process is None:
-                process = self._start(name)
+                try:
+                    process = self._start(name)
+                except OSError as error:  # a full disk, no more processes: both may pass
+                    self._log.warning("process.not_started", name=name, error=str(error))
+                    await asyncio.sleep(_BACKOFF_MAX_S)
+                    continue
             else:
                 self._log.info("process.adopted", name=name, pid=process.pid)
             since = time.monotonic()

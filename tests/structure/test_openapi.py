@@ -74,7 +74,26 @@ def test_a_paths_parameters_are_described(method, path, operation):
 def test_query_parameters_are_described_with_their_defaults():
     parameters = DOCUMENT["paths"]["/events"]["get"]["parameters"]
     assert {one["name"]: one["required"] for one in parameters} == {"limit": False, "before": False}
-    assert parameters[0]["schema"] == {"type": "integer", "default": 100}
+    assert parameters[0]["schema"] == {"type": "integer", "default": 100, "minimum": 1, "maximum": 1000}
+
+
+def test_what_is_sent_may_hold_nothing_unknown_and_the_description_says_so():
+    for name in ("ServeModel", "ChangeModel", "ScaleModel", "CreateKey", "Profile"):
+        assert DOCUMENT["components"]["schemas"][name]["additionalProperties"] is False
+    assert DOCUMENT["components"]["schemas"]["Profile"]["properties"]["flags"]["additionalProperties"] == {
+        "type": "string"
+    }
+    assert "additionalProperties" not in DOCUMENT["components"]["schemas"]["ModelRow"]
+
+
+def test_an_operation_lists_the_errors_it_may_answer_with():
+    def refusals(path, method):
+        return {int(status) for status in DOCUMENT["paths"][path][method]["responses"] if status.startswith(("4", "5"))}
+
+    assert refusals("/summary", "get") == {400, 401, 403, 413}
+    assert refusals("/nodes/{id}", "get") == {400, 401, 403, 404, 413}
+    assert refusals("/models", "post") == {400, 401, 403, 409, 413, 415, 503}
+    assert refusals("/events", "get") == {400, 401, 403, 413, 503}
 
 
 def test_everything_needs_a_token_unless_it_says_otherwise():

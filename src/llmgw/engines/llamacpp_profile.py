@@ -88,7 +88,7 @@ def _check_env(profile: Profile) -> None:
         if name in _ENV:
             continue
         raise InvalidInput(
-            f"the environment variable {name} may not be set on llama.cpp",
+            f"the environment variable {name!r} may not be set on llama.cpp",
             hint=f"allowed: {', '.join(_ENV)}",
             field=f"env.{name}",
             allowed=_ENV,

@@ -35,6 +35,8 @@ _MAX_REASON = 123
 _log = log.get(__name__)
 _decoder = msgspec.json.Decoder(AgentMessage)
 _encoder = msgspec.json.Encoder()
+_UNREADABLE = (msgspec.MsgspecError, RecursionError)
+"""The second is for JSON nested deeper than any message."""
 
 
 class AgentStream:
@@ -171,7 +173,7 @@ class AgentListener:
                 message = _decoder.decode(await connection.recv())
         except (TimeoutError, ConnectionClosed):
             return None
-        except msgspec.MsgspecError as error:
+        except _UNREADABLE as error:
             _log.warning("agent.unreadable", peer=peer, error=str(error))
             await close(connection, "not a message of this protocol")
             return None
@@ -205,7 +207,7 @@ class AgentListener:
             self._handler.heard(stream)
             try:
                 message = _decoder.decode(data)
-            except msgspec.MsgspecError as error:
+            except _UNREADABLE as error:
                 _log.warning("agent.unreadable", node=stream.node, error=str(error))
                 return
             if not isinstance(message, Ping | Hello):

@@ -2,7 +2,8 @@
 
     LlmgwError
     ├── InvalidInput        400  the caller sent something wrong; `field` and `allowed` say what
-    │   └── TooLarge        413  the body is larger than the limit
+    │   ├── TooLarge        413  the body is larger than the limit
+    │   └── NotJson         415  the body is said to be something else than JSON
     ├── Unauthorized        401  no token, or not a valid one
     ├── Forbidden           403  the token may not do this
     ├── NotFound            404
@@ -71,6 +72,13 @@ class TooLarge(InvalidInput):
 
     status = 413
     code = "too_large"
+
+
+class NotJson(InvalidInput):
+    """The body is said to be something else than JSON."""
+
+    status = 415
+    code = "not_json"
 
 
 class Unauthorized(LlmgwError):

@@ -2,12 +2,28 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from llmgw.schema.admin.replica import ReplicaRow
 from llmgw.schema.model import Profile, Role
 from llmgw.schema.plan import Rejection
 from llmgw.schema.value import Value
+
+MAX_REPLICAS = 10_000
+"""More replicas than the largest fleet of the design has nodes is a slip of the keyboard."""
+MAX_SOURCE = 4096
+"""Longest path on Linux, in bytes."""
+NAME_PATTERN = r"(?!\.{1,2}(/|$))[A-Za-z0-9._:-]+(/(?!\.{1,2}(/|$))[A-Za-z0-9._:-]+)*"
+"""Names stand in URLs: segments that clients or proxies would rewrite cannot be asked for again."""
+MAX_NAME = 200
+
+# Only described here: the services check, and say more than "does not match" when they refuse.
+_Count = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_REPLICAS})]
+_Most = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_REPLICAS})]
+_Name = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME_PATTERN}$", "maxLength": MAX_NAME})]
+_Source = Annotated[str, Meta(extra_json_schema={"pattern": "^(/|hf:)", "maxLength": MAX_SOURCE})]
 
 
 class ModelState(StrEnum):
@@ -27,12 +43,12 @@ class ModelState(StrEnum):
 class ServeModel(Value, frozen=True, kw_only=True):
     """`POST /api/v1/models`."""
 
-    name: str
-    source: str
+    name: _Name
+    source: _Source
     """An absolute path, or `hf:ORG/REPO@REVISION[:FILE]`."""
     role: Role = Role.CHAT
-    min: int = 1
-    max: int | None = None
+    min: _Count = 1
+    max: _Most | None = None
     """Left out: as `min`, at least 1."""
     profile: Profile = Profile()
 
@@ -40,10 +56,10 @@ class ServeModel(Value, frozen=True, kw_only=True):
 class ChangeModel(Value, frozen=True, kw_only=True):
     """`PATCH /api/v1/models/NAME`: what is left out stays as it is."""
 
-    source: str | None = None
+    source: _Source | None = None
     role: Role | None = None
-    min: int | None = None
-    max: int | None = None
+    min: _Count | None = None
+    max: _Most | None = None
     profile: dict[str, Any] | None = None
     """Fields of the profile to change; the others stay. `null` gives a field back to the adapter."""
 
@@ -51,7 +67,7 @@ class ChangeModel(Value, frozen=True, kw_only=True):
 class ScaleModel(Value, frozen=True, kw_only=True):
     """`POST /api/v1/models/NAME/scale`: sets min, and max where it would be below."""
 
-    replicas: int
+    replicas: _Count
 
 
 class ModelRow(Value, frozen=True, kw_only=True):

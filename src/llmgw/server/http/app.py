@@ -19,7 +19,7 @@ from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
 from llmgw.server.http.errors import JSON, on_crash, on_http_error, on_llmgw_error
 from llmgw.server.http.probes import probe_routes
-from llmgw.server.http.typed_route import TypedRoute
+from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
 
 ROUTES: tuple[TypedRoute, ...] = (
@@ -46,7 +46,7 @@ def build_app(
     `process` gives the metrics of this process itself.
     """
     context = Context(fleet=fleet, clock=clock, store=store, config=config, version=version)
-    api = Router([_description(context), *(route.bind(context) for route in ROUTES)], redirect_slashes=False)
+    api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(
         routes=[
             *probe_routes(context, MetricsExport(fleet, clock, process=process)),

@@ -1,6 +1,11 @@
 """`/summary` and `/events`: the fleet as a whole."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from llmgw.schema.admin.event import EventList
+from llmgw.schema.errors import StoreUnavailable
 from llmgw.schema.key import AdminRole
 from llmgw.schema.summary import Summary
 from llmgw.schema.value import Value
@@ -14,8 +19,8 @@ _TAG = "fleet"
 class EventQuery(Value, frozen=True, kw_only=True):
     """Which events."""
 
-    limit: int = 100
-    before: int | None = None
+    limit: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": events.MAX_LIMIT})] = 100
+    before: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": events.MAX_SEQ})] | None = None
     """Only those older than this `seq`: `next` of the page before."""
 
 
@@ -46,5 +51,6 @@ ROUTES = (
         query=EventQuery,
         answer=EventList,
         tag=_TAG,
+        errors=(StoreUnavailable,),
     ),
 )

@@ -1,7 +1,7 @@
 """The API's description, made from the routes themselves, so that it cannot differ from them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from llmgw.server.http.typed_route import Nothing, TypedRoute
 
 _CONVERTER = re.compile(r"{(?P<name>\w+)(:\w+)?}")
 _REFS = "#/components/schemas/{name}"
+_ERROR = {"$ref": "#/components/responses/Error"}
 
 
 def document(routes: Sequence[TypedRoute], *, version: str) -> dict[str, Any]:
@@ -18,6 +19,8 @@ def document(routes: Sequence[TypedRoute], *, version: str) -> dict[str, Any]:
     kinds = _kinds(routes)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFS)
     known = dict(zip(kinds, schemas, strict=True))
+    for route in routes:
+        _close(known[route.body], components)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(_CONVERTER.sub(r"{\g<name>}", route.path), {})[route.method.lower()] = _operation(
@@ -53,6 +56,23 @@ def _kinds(routes: Sequence[TypedRoute]) -> tuple[type[Any], ...]:
     return tuple(kinds)
 
 
+def _close(schema: Any, components: dict[str, Any]) -> None:
+    """Say of everything that is sent to us that unknown fields are refused."""
+    for name in _referred(schema):
+        component = components[name]
+        if component.get("type") == "object" and "additionalProperties" not in component:
+            component["additionalProperties"] = False
+            _close(component["properties"], components)
+
+
+def _referred(schema: Any) -> Iterator[str]:
+    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    for value in inner:
+        if isinstance(value, str) and value.startswith(_REFS.partition("{")[0]):
+            yield value.rpartition("/")[2]
+        yield from _referred(value)
+
+
 def _operation(route: TypedRoute, known: dict[type[Any], Any], components: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
@@ -62,7 +82,8 @@ def _operation(route: TypedRoute, known: dict[type[Any], Any], components: dict[
         "parameters": [*_path_parameters(route), *_query_parameters(route, components)],
         "responses": {
             str(route.status): {"description": "Done", "content": _json(known[route.answer])},
-            "default": {"$ref": "#/components/responses/Error"},
+            **{str(error.status): _ERROR for error in sorted(route.refusals, key=lambda error: error.status)},
+            "default": _ERROR,
         },
     }
     if route.body is not Nothing:

@@ -1,5 +1,9 @@
 """`/replicas` and their logs."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from llmgw.schema.admin.replica import ReplicaList, ReplicaLogs, ReplicaRow
 from llmgw.schema.key import AdminRole
 from llmgw.schema.value import Value
@@ -12,11 +16,11 @@ _TAG = "replicas"
 class LogQuery(Value, frozen=True, kw_only=True):
     """Which part of which log."""
 
-    shard: int | None = None
+    shard: Annotated[int, Meta(extra_json_schema={"minimum": 0})] | None = None
     """Rank of one shard; left out, all are read."""
-    attempt: int | None = None
+    attempt: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": logs.MAX_ATTEMPT})] | None = None
     """Which start; left out, the newest."""
-    tail_bytes: int = 64 * 1024
+    tail_bytes: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": logs.MAX_TAIL_BYTES})] = 64 * 1024
 
 
 async def _list(call: Call[Nothing, Nothing]) -> ReplicaList:

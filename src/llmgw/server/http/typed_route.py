@@ -1,6 +1,6 @@
 """Typed routes: one value says what a path takes, gives and needs; handlers see decoded values only."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -9,7 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from llmgw.schema.errors import TooLarge
+from llmgw.schema.errors import (
+    Conflict,
+    Fenced,
+    Forbidden,
+    InvalidInput,
+    LlmgwError,
+    NoLeader,
+    NotFound,
+    NotJson,
+    StoreUnavailable,
+    TooLarge,
+    Unauthorized,
+)
 from llmgw.schema.key import AdminRole, AdminToken
 from llmgw.schema.value import Value
 from llmgw.server.http.auth import authorize
@@ -54,25 +66,48 @@ class TypedRoute:
     query: type[Any] = Nothing
     status: int = 200
     tag: str
+    errors: tuple[type[LlmgwError], ...] = ()
+    """Beside those that follow from method and path."""
 
-    def bind(self, context: Context) -> Route:
-        """Give the framework's route."""
+    @property
+    def refusals(self) -> tuple[type[LlmgwError], ...]:
+        """All errors it may answer with, for its description."""
+        of_path = (NotFound,) if "{" in self.path else ()
+        of_method = () if self.method == "GET" else (Conflict, Fenced, NoLeader, StoreUnavailable)
+        of_body = () if self.body is Nothing else (NotJson,)
+        return (InvalidInput, Unauthorized, Forbidden, TooLarge, *of_path, *of_method, *of_body, *self.errors)
 
-        async def endpoint(request: Request) -> Response:
-            actor = authorize(request, context.fleet, self.role)
-            query = strict.convert(self.query, dict(request.query_params), texts=True)
-            body = await self._body(request)
-            call = Call(context=context, actor=actor, path=request.path_params, body=body, query=query)
-            answer = await self.handler(call)
-            return Response(msgspec.json.encode(answer), self.status, {"cache-control": "no-store"}, media_type=JSON)
-
-        return Route(self.path, endpoint, methods=[self.method])
+    async def answer_to(self, request: Request, context: Context) -> Response:
+        """Answer one request. Raises `LlmgwError`."""
+        actor = authorize(request, context.fleet, self.role)
+        query = strict.convert(self.query, _query(request), texts=True)
+        body = await self._body(request)
+        call = Call(context=context, actor=actor, path=request.path_params, body=body, query=query)
+        answer = await self.handler(call)
+        return Response(msgspec.json.encode(answer), self.status, {"cache-control": "no-store"}, media_type=JSON)
 
     async def _body(self, request: Request) -> object:
         raw = await read_body(request)
         if self.body is Nothing and not raw.strip():
             return Nothing()
+        _refuse_other_kinds(request)
         return strict.decode(self.body, raw)
+
+
+def bind(routes: Sequence[TypedRoute], context: Context) -> tuple[Route, ...]:
+    """Give the framework's routes, one a path: so a refused method is told all those that the path takes."""
+    by_path: dict[str, dict[str, TypedRoute]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    return tuple(_bound(path, by_method, context) for path, by_method in by_path.items())
+
+
+def _bound(path: str, by_method: Mapping[str, TypedRoute], context: Context) -> Route:
+    async def endpoint(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        return await by_method[method].answer_to(request, context)
+
+    return Route(path, endpoint, methods=list(by_method))
 
 
 async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
@@ -83,3 +118,23 @@ async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         if len(body) > limit:
             raise TooLarge(f"the body is larger than {limit} bytes", allowed=(f"0..{limit} bytes",))
     return bytes(body)
+
+
+def _query(request: Request) -> dict[str, str]:
+    query: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in query:
+            raise InvalidInput(f"{name!r} is given twice in the query", hint="give it once", field=name)
+        query[name] = value
+    return query
+
+
+def _refuse_other_kinds(request: Request) -> None:
+    """A body that is said to be something else is a slip of the caller; one that is said to be nothing may pass."""
+    said = request.headers.get("content-type", JSON)
+    kind = said.partition(";")[0].strip().lower()
+    if kind == JSON or kind.endswith("+json"):
+        return
+    raise NotJson(
+        f"the body is said to be {said[:100]!r}", hint=f"send JSON, with content-type: {JSON}", allowed=(JSON,)
+    )

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from llmgw.engines.registry import adapter
-from llmgw.schema.admin.model import ChangeModel, ServeModel
+from llmgw.schema.admin.model import MAX_NAME, MAX_REPLICAS, MAX_SOURCE, NAME_PATTERN, ChangeModel, ServeModel
+from llmgw.schema.engine import EngineKind
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.model import Model, Profile
 from llmgw.server.services import strict
 
-MAX_REPLICAS = 10_000
-"""More replicas than the largest fleet of the design has nodes is a slip of the keyboard."""
+MAX_TEXT = 200
 
-_NAME = re.compile(r"[A-Za-z0-9._:/-]{1,200}")
+_NAME = re.compile(NAME_PATTERN)
 _HUB = re.compile(r"hf:[A-Za-z0-9._-]+/[A-Za-z0-9._-]+@[A-Za-z0-9._/-]+(:[^:\x00-\x1f]+)?")
 
 
@@ -68,33 +68,35 @@ def checked(model: Model) -> Model:
             allowed=(f"{lowest}..{MAX_REPLICAS}",),
         )
     _check_numbers(model.profile)
+    _check_texts(model.profile)
     _check_engine(model)
     return model
 
 
 def _check_name(name: str) -> None:
-    # Names stand in URLs: segments that clients or proxies would rewrite cannot be asked for again.
-    segments = name.split("/")
-    if _NAME.fullmatch(name) and all(segment not in {"", ".", ".."} for segment in segments):
+    if len(name) <= MAX_NAME and _NAME.fullmatch(name):
         return
     raise InvalidInput(
-        f"model name {name[:200]!r} is not allowed",
-        hint="use 1 to 200 letters, digits and . _ - : /, with something between two slashes",
+        f"model name {name[:MAX_NAME]!r} is not allowed",
+        hint=f"use 1 to {MAX_NAME} letters, digits and . _ - : /, with something between two slashes",
         field="name",
         allowed=("letters", "digits", ". _ - : /"),
     )
 
 
 def _check_source(source: str) -> None:
+    if len(source.encode()) > MAX_SOURCE:
+        raise InvalidInput(
+            f"source is longer than {MAX_SOURCE} bytes", field="source", allowed=(f"0..{MAX_SOURCE} bytes",)
+        )
     if _HUB.fullmatch(source) and ".." not in re.split(r"[/:@]", source):
         return
     if source.startswith("/") and "\x00" not in source and ".." not in source.split("/"):
-        if str(PurePosixPath(source)) == source:
+        plain = str(PurePosixPath("/", *source.split("/")))
+        if plain == source:
             return
         raise InvalidInput(
-            f"source {source!r} is not written as nodes report it",
-            hint=f"write {str(PurePosixPath(source))!r}",
-            field="source",
+            f"source {source!r} is not written as nodes report it", hint=f"write {plain!r}", field="source"
         )
     raise InvalidInput(
         f"source {source!r} is neither an absolute path nor a hub reference",
@@ -102,6 +104,18 @@ def _check_source(source: str) -> None:
         field="source",
         allowed=("/ABSOLUTE/PATH", "hf:ORG/REPO@REVISION[:FILE]"),
     )
+
+
+def _check_texts(profile: Profile) -> None:
+    """What stands in tables and sentences is printable and of a length that can be read."""
+    texts = {name: getattr(profile, name) for name in ("engine_version", "variant", "device_class", "fabric")}
+    texts["class"] = texts.pop("device_class")
+    for label, value in profile.node_selector.items():
+        texts |= {f"node_selector.{label[:MAX_TEXT]}": label + value}
+    for name, text in texts.items():
+        if text is None or (text.isprintable() and 0 < len(text) <= MAX_TEXT):
+            continue
+        raise InvalidInput(f"profile.{name} has 1 to {MAX_TEXT} printable characters", field=f"profile.{name}")
 
 
 def _check_numbers(profile: Profile) -> None:
@@ -117,6 +131,8 @@ def _check_numbers(profile: Profile) -> None:
 
 
 def _check_engine(model: Model) -> None:
+    if model.profile.engine is EngineKind.FAKE:
+        return  # fake nodes start nothing, so that they take any profile
     try:
         adapter(model.profile.engine).check(model.profile, model.role)
     except InvalidInput as error:

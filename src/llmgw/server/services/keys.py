@@ -5,15 +5,14 @@ import re
 import msgspec
 
 from llmgw.ports import AppendEvent, Clock, FleetRows, PutApiKey, Write
-from llmgw.schema.admin.key import CreatedKey, CreateKey, KeyRow
+from llmgw.schema.admin.key import MAX_NAME, PROJECT_PATTERN, CreatedKey, CreateKey, KeyRow
 from llmgw.schema.errors import InvalidInput, NotFound
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.key import ApiKey
 from llmgw.server.fleet import Fleet
 from llmgw.server.identity import SecretKind, hash_secret, new_secret, public_id
 
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PROJECT = re.compile(PROJECT_PATTERN)
 
 
 def all_keys(fleet: Fleet) -> tuple[KeyRow, ...]:
@@ -23,8 +22,8 @@ def all_keys(fleet: Fleet) -> tuple[KeyRow, ...]:
 
 async def create(fleet: Fleet, clock: Clock, request: CreateKey, *, actor: str) -> CreatedKey:
     """Make a key. Names need not be unique: the id tells keys apart."""
-    if not _NAME.fullmatch(request.name) or not request.name.strip():
-        raise InvalidInput("a key's name has 1 to 100 printable characters", field="name")
+    if not (request.name.strip() and request.name.isprintable() and len(request.name) <= MAX_NAME):
+        raise InvalidInput(f"a key's name has 1 to {MAX_NAME} printable characters", field="name")
     if not _PROJECT.fullmatch(request.project):
         raise InvalidInput(
             "a project's name has up to 100 letters, digits, dots, underscores and hyphens", field="project"

@@ -9,6 +9,7 @@ from llmgw.server.fleet import Fleet
 from llmgw.server.services import replicas
 
 MAX_TAIL_BYTES = 1024 * 1024
+MAX_ATTEMPT = 2**31
 
 
 async def replica_logs(
@@ -18,6 +19,10 @@ async def replica_logs(
     if not 1 <= tail_bytes <= MAX_TAIL_BYTES:
         raise InvalidInput(
             f"tail_bytes must be between 1 and {MAX_TAIL_BYTES}", field="tail_bytes", allowed=(f"1..{MAX_TAIL_BYTES}",)
+        )
+    if attempt is not None and not 1 <= attempt <= MAX_ATTEMPT:
+        raise InvalidInput(
+            f"attempt must be between 1 and {MAX_ATTEMPT}", field="attempt", allowed=(f"1..{MAX_ATTEMPT}",)
         )
     shards = _chosen(replicas.find(fleet, replica_id), rank)
     logs = await asyncio.gather(*(_read(fleet, shard, attempt, tail_bytes) for shard in shards))
@@ -30,7 +35,7 @@ def _chosen(replica: Replica, rank: int | None) -> tuple[Shard, ...]:
     chosen = tuple(shard for shard in replica.shards if shard.rank == rank)
     if not chosen:
         ranks = tuple(str(shard.rank) for shard in replica.shards)
-        raise InvalidInput(f"replica {replica.id} has no shard of rank {rank}", field="shard", allowed=ranks)
+        raise NotFound(f"replica {replica.id} has no shard of rank {rank}", field="shard", allowed=ranks)
     return chosen
 
 

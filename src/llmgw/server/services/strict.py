@@ -1,6 +1,7 @@
 """Data from outside into values: unknown names are refused with the nearest known one, errors name the field."""
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,6 +13,8 @@ from llmgw.schema.errors import InvalidInput
 
 T = TypeVar("T")
 
+_SEND = "send a JSON object as UTF-8; GET /api/v1/openapi.json describes it"
+
 _PLACE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.+)`$")
 _ENUM = re.compile(r"^Invalid enum value (?P<value>.+)$")
@@ -19,12 +22,15 @@ _ENUM = re.compile(r"^Invalid enum value (?P<value>.+)$")
 
 def decode(kind: type[T], raw: bytes) -> T:
     """Read JSON as `kind`. Raises `InvalidInput` naming the field, and the allowed values where they are few."""
+    if not raw.strip():
+        raise InvalidInput("the body is empty", hint=_SEND)
     try:
         data = msgspec.json.decode(raw)
+        json.loads(raw, object_pairs_hook=_refuse_twice, parse_int=str, parse_float=str)
+    except RecursionError as error:
+        raise InvalidInput("the body is nested too deeply", hint=_SEND) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"the body is not JSON: {error}", hint="send a JSON object as UTF-8; GET /api/v1/openapi.json describes it"
-        ) from error
+        raise InvalidInput(f"the body is not JSON: {_PLACE.sub('', str(error))}", hint=_SEND) from error
     return convert(kind, data)
 
 
@@ -37,29 +43,50 @@ def convert(kind: type[T], data: object, *, at: str = "", texts: bool = False) -
         raise _told(str(error), kind, at) from error
 
 
+def _refuse_twice(pairs: list[tuple[str, object]]) -> None:
+    """Two readers of such a body would see two different orders. Our decoder takes the last without a word."""
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise InvalidInput(f"field {name!r} is given twice", hint="give it once", field=name)
+        names.add(name)
+
+
 def _refuse_unknown(kind: inspect.Type, data: object, at: str) -> None:
     if isinstance(kind, inspect.UnionType):
         for one in kind.types:
             _refuse_unknown(one, data, at)
     elif isinstance(kind, inspect.StructType) and isinstance(data, Mapping):
-        known = {field.encode_name: field.type for field in kind.fields}
-        for name, value in data.items():
-            if name not in known:
-                raise _unknown(str(name), kind, at)
-            _refuse_unknown(known[name], value, _join(at, name))
+        _refuse_unknown_fields(kind, data, at)
     elif isinstance(kind, inspect.DictType) and isinstance(data, Mapping):
-        for name, value in data.items():
-            _refuse_unknown(kind.value_type, value, _join(at, str(name)))
+        _refuse_other_values(kind, data, at)
     elif isinstance(kind, inspect.VarTupleType | inspect.ListType) and isinstance(data, list | tuple):
         for index, value in enumerate(data):
             _refuse_unknown(kind.item_type, value, f"{at}[{index}]")
+
+
+def _refuse_unknown_fields(kind: inspect.StructType, data: Mapping[str, object], at: str) -> None:
+    known = {field.encode_name: field.type for field in kind.fields}
+    for name, value in data.items():
+        if name not in known:
+            raise _unknown(str(name), kind, at)
+        _refuse_unknown(known[name], value, _join(at, name))
+
+
+def _refuse_other_values(kind: inspect.DictType, data: Mapping[str, object], at: str) -> None:
+    for name, value in data.items():
+        place = _join(at, str(name))
+        if isinstance(kind.value_type, inspect.StrType) and not isinstance(value, str):
+            # msgspec would not say which of them it is.
+            raise InvalidInput(f"{place}: expected `str`, got `{_word(value)}`", field=place)
+        _refuse_unknown(kind.value_type, value, place)
 
 
 def _unknown(name: str, kind: inspect.StructType, at: str) -> InvalidInput:
     known = [field.encode_name for field in kind.fields]
     return InvalidInput(
         f"unknown field {_join(at, name)!r}",
-        hint=_nearest(name, kind) or f"known here: {', '.join(known)}",
+        hint=_nearest(name, kind) or f"known here: {', '.join(known) or 'none'}",
         field=_join(at, name),
         allowed=tuple(known),
     )
@@ -106,6 +133,12 @@ def _allowed(kind: inspect.Type, path: list[str]) -> tuple[str, ...]:
             value for field in kind.fields if field.encode_name == path[0] for value in _allowed(field.type, path[1:])
         )
     return tuple(str(value) for value in found)
+
+
+def _word(value: object) -> str:
+    """Name the type of a decoded value as JSON does."""
+    words = {bool: "bool", int: "int", float: "float", list: "array", dict: "object"}
+    return words.get(type(value), "null")
 
 
 def _join(at: str, name: str) -> str:

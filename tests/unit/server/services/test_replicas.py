@@ -40,14 +40,27 @@ async def test_a_node_that_does_not_answer_is_told_in_its_place(room):
 
 
 @pytest.mark.parametrize(
-    ("rank", "tail", "field"), [(1, 10, "shard"), (None, 0, "tail_bytes"), (None, 2**21, "tail_bytes")]
+    ("asked", "field"),
+    [
+        ({"tail_bytes": 0}, "tail_bytes"),
+        ({"tail_bytes": 2**21}, "tail_bytes"),
+        ({"attempt": 0}, "attempt"),
+        ({"attempt": 2**40}, "attempt"),
+    ],
 )
-async def test_a_log_that_cannot_be_is_refused(room, rank, tail, field):
+async def test_a_log_that_cannot_be_is_refused(room, asked, field):
     await room.put_replica("r1", "m")
     with pytest.raises(InvalidInput) as caught:
-        await logs.replica_logs(room.fleet, "r1", rank=rank, attempt=None, tail_bytes=tail)
+        await logs.replica_logs(room.fleet, "r1", **{"rank": None, "attempt": None, "tail_bytes": 10, **asked})
     assert caught.value.field == field
     assert caught.value.allowed
+
+
+async def test_a_shard_that_is_not_there_names_those_that_are(room):
+    await room.put_replica("r1", "m")
+    with pytest.raises(NotFound) as caught:
+        await logs.replica_logs(room.fleet, "r1", rank=1, attempt=None, tail_bytes=10)
+    assert caught.value.allowed == ("0",)
 
 
 async def test_an_unknown_replica_is_not_found(room):

@@ -1,6 +1,7 @@
 import pytest
 
 from llmgw.schema.admin.model import ChangeModel, ServeModel
+from llmgw.schema.engine import EngineKind
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.model import Role
 from llmgw.server.http.replicas import LogQuery
@@ -37,6 +38,30 @@ def test_an_unknown_field_is_refused_with_the_nearest_name(raw, field, hint):
     assert (error.field, error.hint) == (field, hint)
 
 
+def test_a_field_given_twice_is_refused_because_readers_differ_about_it():
+    error = _refused(b'{"name": "m", "source": "/m", "name": "n"}')
+    assert (error.message, error.field) == ("field 'name' is given twice", "name")
+    assert _refused(b'{"profile": {"slots": 1, "slots": 2}}').field == "slots"
+
+
+@pytest.mark.parametrize("raw", [b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000 + b"1" + b"}" * 100_000])
+def test_deep_nesting_is_refused_and_breaks_nothing(raw):
+    assert _refused(raw).message == "the body is nested too deeply"
+
+
+def test_a_number_of_any_length_is_bad_input_and_no_fault():
+    assert "out of range" in _refused(b'{"min": ' + b"9" * 5000 + b"}").message
+
+
+def test_an_empty_body_is_said_to_be_empty():
+    assert _refused(b" \n").message == "the body is empty"
+
+
+def test_a_value_in_a_table_of_texts_is_named_by_its_key():
+    error = _refused(b'{"name": "m", "source": "/m", "profile": {"flags": {"n_batch": 256}}}')
+    assert (error.message, error.field) == ("profile.flags.n_batch: expected `str`, got `int`", "profile.flags.n_batch")
+
+
 def test_an_unknown_field_far_from_all_lists_those_there_are():
     error = _refused(b'{"zzzzzz": 1}')
     assert error.hint == "known here: name, source, role, min, max, profile"
@@ -50,7 +75,7 @@ def test_an_unknown_field_far_from_all_lists_those_there_are():
         (
             b'{"name": "m", "source": "/m", "profile": {"engine": "q"}}',
             "profile.engine",
-            ("llamacpp", "vllm", "sglang"),
+            tuple(EngineKind),
         ),
     ],
 )

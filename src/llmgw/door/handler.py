@@ -18,6 +18,9 @@ _WITHHELD = frozenset((b"authorization", b"cookie", b"x-api-key"))
 _SILENCE_S = 3600.0
 """Longest silence of an engine. Gateways have shorter deadlines of their own and leave; this one only bounds a
 forgotten connection."""
+_LINGER_S = 120.0
+"""Longest wait for an engine to let go of a request whose caller left. The caller hears of it by its connection's end:
+that is when it may count the slot as free."""
 _METHODS = ("GET", "HEAD", "POST")
 
 
@@ -58,6 +61,7 @@ class Door:
     async def _forward(self, exchange: Exchange, target: Target, path: str) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- for the type checker: handlers run in tasks
+        exchange.stays = True
         exchange.on_gone(task.cancel)
         response = await self._pool.request(
             target.endpoint,
@@ -66,8 +70,12 @@ class Door:
             headers=_headers(exchange.request, target),
             body=exchange.request.body,
             first_byte_timeout_s=_SILENCE_S,
+            linger_s=_LINGER_S,
         )
-        await pipe(response, exchange, headers=response.headers, idle_timeout_s=_SILENCE_S)
+        try:
+            await pipe(response, exchange, headers=response.headers, idle_timeout_s=_SILENCE_S)
+        finally:
+            await response.left()
 
 
 def error_body(_status: int, code: str, message: str) -> bytes:

@@ -28,7 +28,7 @@ class RequestLine(Value, frozen=True, kw_only=True, omit_defaults=True):
     process: str
     request: str
     status: int
-    seconds: float
+    seconds: float | None = None
     route: str | None = None
     model: str | None = None
     key: str | None = None
@@ -38,6 +38,7 @@ class RequestLine(Value, frozen=True, kw_only=True, omit_defaults=True):
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     retries: int = 0
+    code: str | None = None
 
 
 class AccessLog:
@@ -70,6 +71,23 @@ class AccessLog:
             completion_tokens=meter.completion if meter.known else None,
             retries=call.retries,
         )
+        self._add(line)
+
+    def refused(self, request: str, status: int, code: str) -> None:
+        """Log a request that no handler saw; `code` says why."""
+        self._add(
+            RequestLine(
+                event="request.refused",
+                level="info",
+                timestamp=datetime.now(UTC),
+                process=self._process,
+                request=request,
+                status=status,
+                code=code,
+            )
+        )
+
+    def _add(self, line: RequestLine) -> None:
         if not self._lines:
             asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
         self._lines.append(_ENCODE(line))

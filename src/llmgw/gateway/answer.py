@@ -1,5 +1,7 @@
 """An engine's answer on its way to the client: a stream passed on, a plain answer handed over, one put together."""
 
+import time
+
 import msgspec
 
 from llmgw.gateway.ask import Ask
@@ -52,7 +54,7 @@ class Answerer:
         await response.begun()
         # From here on the client is promised an answer: what breaks now is told within the stream.
         call.status = response.status
-        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=call.first_token)
+        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=call.first_token, on_gap=call.gap)
         headers = [
             (b"content-type", response.header(b"content-type") or _EVENT_STREAM),
             (b"cache-control", b"no-cache"),
@@ -74,7 +76,12 @@ class Answerer:
 
     async def _assembled(self, call: Call, response: UpstreamResponse, assembler: Assembler) -> None:
         splitter = EventSplitter()
+        last = 0.0
         async for piece in response.chunks(idle_timeout_s=self._idle_s):
+            now = time.monotonic()
+            if call.first_token_at is not None and call.gap is not None:
+                call.gap(now - last)
+            last = now
             for event in events(splitter.feed(piece)):
                 data = payload(event)
                 if data is None:

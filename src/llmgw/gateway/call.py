@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llmgw.gateway.errors import ApiError
 from llmgw.gateway.usage import UsageMeter
@@ -22,6 +22,7 @@ class Call:
     __slots__ = (
         "exchange",
         "first_token_at",
+        "gap",
         "key",
         "label",
         "meter",
@@ -38,6 +39,8 @@ class Call:
         self.request_id = request_id
         self.started_at = asyncio.get_running_loop().time()
         self.first_token_at: float | None = None
+        self.gap: Callable[[float], None] | None = None
+        """Counts the seconds between two pieces of a stream."""
         self.label = ""
         """Name of the route: `chat`, `completions`, `embeddings`, `models`; empty for other paths."""
         self.key: str | None = None

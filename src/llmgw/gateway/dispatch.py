@@ -14,6 +14,9 @@ from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachab
 from llmgw.relay.upstream import UpstreamPool, UpstreamResponse
 
 MAX_RETRIES = 2
+LINGER_S = 120.0
+"""Longest time the slot of a request whose client left counts as busy. llama.cpp is told at once, but ends a prompt
+only between batches, beside other work only at its end: the slot is free once the engine closes the connection."""
 
 _STRANGER = frozenset({401, 403})
 """Only we know a replica's key: who refuses it is another program on its port."""
@@ -55,6 +58,7 @@ class Dispatcher:
         counters = self._counters
         counters.arrivals[route.model] += 1
         counters.in_flight[route.model] += 1
+        call.gap = counters.between_tokens(route.model).observe
         self._budget.earn()
         try:
             await self._try_in_turn(call, ask, route)
@@ -86,12 +90,14 @@ class Dispatcher:
                 headers=_headers(call, target),
                 body=ask.body(target.kind, target.context),
                 first_byte_timeout_s=self._first_byte_s,
+                linger_s=LINGER_S if target.slots is not None else 0.0,
             )
             try:
                 await self._judge(response, target)
                 await self._answerer.give(call, ask, target.kind, response)
             finally:
                 response.close()
+                await response.left()
         except UpstreamTimeout as error:
             raise upstream_timeout(target.model) from error  # it took its time: another try would take as much again
         except UpstreamUnreachable as error:

@@ -36,6 +36,7 @@ class Handler:
         counters: WorkerCounters,
         access_log: AccessLog | None,
         *,
+        ids: RequestIds,
         any_role: bool = False,
     ) -> None:
         self._view = view
@@ -44,7 +45,7 @@ class Handler:
         self._counters = counters
         self._access_log = access_log
         self._any_role = any_role
-        self._ids = RequestIds()
+        self._ids = ids
 
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one request. A client that leaves cancels the work, whatever it waits for."""

@@ -5,7 +5,7 @@ goes out as `NAME_bucket` (with `le`), `NAME_sum` and `NAME_count`.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from llmgw.gateway.call import Call
@@ -17,7 +17,9 @@ IN_FLIGHT = "llmgw_gateway_in_flight"
 QUEUE_DEPTH = "llmgw_gateway_queue_depth"
 RETRIES = "llmgw_gateway_retries"
 TOKENS = "llmgw_gateway_tokens"
+KEY_TOKENS = "llmgw_gateway_key_tokens"
 FIRST_TOKEN = "llmgw_gateway_time_to_first_token_seconds"  # noqa: S105 (a name, no secret)
+BETWEEN_TOKENS = "llmgw_gateway_inter_token_seconds"
 
 _BUCKETS: tuple[float, ...] = next(metric.buckets for metric in TABLE if metric.name == FIRST_TOKEN)
 _GAUGES = frozenset(metric.name for metric in TABLE if metric.kind is Kind.GAUGE)
@@ -25,7 +27,9 @@ _GAUGES = frozenset(metric.name for metric in TABLE if metric.kind is Kind.GAUGE
 Labels = tuple[tuple[str, str], ...]
 
 
-class _Histogram:
+class Histogram:
+    """Counts by bucket; whoever observes often keeps the histogram, so that no label is looked up each time."""
+
     __slots__ = ("counts", "total")
 
     def __init__(self) -> None:
@@ -33,6 +37,7 @@ class _Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
+        """Count one value, in seconds."""
         self.counts[bisect_left(_BUCKETS, value)] += 1
         self.total += value
 
@@ -47,7 +52,9 @@ class WorkerCounters:
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._retries: Counter[str] = Counter()
         self._tokens: Counter[tuple[str, str]] = Counter()
-        self._first_token: dict[str, _Histogram] = {}
+        self._key_tokens: Counter[tuple[str, str, str]] = Counter()
+        self._first_token: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self._between_tokens: defaultdict[str, Histogram] = defaultdict(Histogram)
 
     def finished(self, call: Call, now: float) -> None:
         """Count a request that ended, however it did."""
@@ -59,15 +66,21 @@ class WorkerCounters:
         if call.retries:
             self._retries[model] += call.retries
         if call.first_token_at is not None:
-            histogram = self._first_token.get(model)
-            if histogram is None:
-                histogram = self._first_token[model] = _Histogram()
-            histogram.observe(call.first_token_at - call.started_at)
+            self._first_token[model].observe(call.first_token_at - call.started_at)
         meter = call.meter
         if meter.known:
-            self._tokens[model, "prompt"] += meter.prompt
-            self._tokens[model, "cached"] += meter.cached
-            self._tokens[model, "completion"] += meter.completion
+            for which, count in (("prompt", meter.prompt), ("cached", meter.cached), ("completion", meter.completion)):
+                self._tokens[model, which] += count
+                if call.key is not None:
+                    self._key_tokens[call.key, model, which] += count
+
+    def refused(self, status: int) -> None:
+        """Count a request that no handler saw."""
+        self._requests["", "", status] += 1
+
+    def between_tokens(self, model: str) -> Histogram:
+        """Give the histogram of the gaps between pieces of a model's streams."""
+        return self._between_tokens[model]
 
     def samples(self, waiting: Mapping[str, int], at_engines: Mapping[str, int]) -> tuple[MetricSample, ...]:
         """Give all of it, cumulative, without the gateway's name; the two gauges are told by the caller."""
@@ -78,8 +91,11 @@ class WorkerCounters:
         out += [_sample(TOKENS, n, model=model, direction=which) for (model, which), n in self._tokens.items()]
         out += [_sample(IN_FLIGHT, count, model=model) for model, count in at_engines.items()]
         out += [_sample(QUEUE_DEPTH, count, model=model) for model, count in waiting.items()]
-        for model, histogram in self._first_token.items():
-            out += _histogram_samples(model, histogram)
+        for (key, model, which), n in self._key_tokens.items():
+            out.append(_sample(KEY_TOKENS, n, key=key, model=model, direction=which))
+        for name, histograms in ((FIRST_TOKEN, self._first_token), (BETWEEN_TOKENS, self._between_tokens)):
+            for model, histogram in histograms.items():
+                out += _histogram_samples(name, model, histogram)
         return tuple(out)
 
 
@@ -117,12 +133,12 @@ def _sample(name: str, value: float, **labels: str) -> MetricSample:
     return MetricSample(name=name, labels=tuple(labels.items()), value=value)
 
 
-def _histogram_samples(model: str, histogram: _Histogram) -> list[MetricSample]:
+def _histogram_samples(name: str, model: str, histogram: Histogram) -> list[MetricSample]:
     out: list[MetricSample] = []
     below = 0
     for bound, count in zip((*map(str, _BUCKETS), "+Inf"), histogram.counts, strict=True):
         below += count
-        out.append(_sample(f"{FIRST_TOKEN}_bucket", below, model=model, le=bound))
-    out.append(_sample(f"{FIRST_TOKEN}_sum", histogram.total, model=model))
-    out.append(_sample(f"{FIRST_TOKEN}_count", below, model=model))
+        out.append(_sample(f"{name}_bucket", below, model=model, le=bound))
+    out.append(_sample(f"{name}_sum", histogram.total, model=model))
+    out.append(_sample(f"{name}_count", below, model=model))
     return out

@@ -5,6 +5,7 @@ usage frame that the client did not ask for can be taken out even when it came i
 """
 
 import re
+import time
 from collections.abc import Callable, Iterator
 
 from llmgw.gateway.errors import error_event
@@ -76,15 +77,25 @@ def payload(event: bytes) -> bytes | None:
 class StreamFilter:
     """What a stream for a client goes through: a function for `relay.forward.pipe`.
 
-    Costs a few searches a chunk. `on_first` is called at the first event that is no comment.
+    Costs a few searches a chunk. `on_first` is called at the first event that is no comment; `on_gap` gets the seconds
+    between each piece after it and the one before.
     """
 
-    __slots__ = ("_drop_usage", "_meter", "_on_first", "_splitter", "done", "finished", "started")
+    __slots__ = ("_drop_usage", "_last", "_meter", "_on_first", "_on_gap", "_splitter", "done", "finished", "started")
 
-    def __init__(self, meter: UsageMeter, *, drop_usage: bool, on_first: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        meter: UsageMeter,
+        *,
+        drop_usage: bool,
+        on_first: Callable[[], None],
+        on_gap: Callable[[float], None] | None = None,
+    ) -> None:
         self._meter = meter
         self._drop_usage = drop_usage
         self._on_first = on_first
+        self._on_gap = on_gap
+        self._last = 0.0
         self._splitter = EventSplitter()
         self.started = False
         self.finished = False
@@ -98,8 +109,14 @@ class StreamFilter:
         whole = self._splitter.feed(data)
         if not whole:
             return b""
-        if not self.started and (whole.startswith(b"data:") or b"\ndata:" in whole):
+        if self.started:
+            if self._on_gap is not None:
+                now = time.monotonic()
+                self._on_gap(now - self._last)
+                self._last = now
+        elif whole.startswith(b"data:") or b"\ndata:" in whole:
             self.started = True
+            self._last = time.monotonic()
             self._on_first()
         if _USAGE.search(whole):
             whole = self._read_usage(whole)

@@ -9,12 +9,13 @@ from llmgw.gateway.access_log import AccessLog
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
 from llmgw.gateway.authenticate import Authenticator
+from llmgw.gateway.call import RequestIds
 from llmgw.gateway.demand import worker_demand
 from llmgw.gateway.dispatch import Dispatcher
-from llmgw.gateway.errors import relay_error_body
 from llmgw.gateway.handler import Handler
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.permits import Grant, LocalPermits, Recall
+from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.worker_link import MasterMessage, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
@@ -82,9 +83,11 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     answerer = Answerer(idle_timeout_s=config.idle_timeout_s)
     dispatcher = Dispatcher(admission, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s)
     access_log = AccessLog() if config.log_level in _LOGS_REQUESTS else None
-    handler = Handler(view, authenticator, dispatcher, counters, access_log, any_role=start.any_role)
+    ids = RequestIds()
+    handler = Handler(view, authenticator, dispatcher, counters, access_log, ids=ids, any_role=start.any_role)
+    refusals = Refusals(ids, counters, access_log)
     return Worker(
-        server=HttpServer(handler, limits_of(config), relay_error_body),
+        server=HttpServer(handler, limits_of(config), refusals.body, error_headers=refusals.headers),
         view=view,
         admission=admission,
         counters=counters,

@@ -46,10 +46,14 @@ class UpstreamConnection(asyncio.Protocol):
         """Bytes came since the last check."""
         self._held = False
         """Reading is paused."""
+        self._linger_s = 0.0
+        self._left: asyncio.Future[None] | None = None
+        """We left; done once the upstream closed its side too."""
 
-    async def send(self, data: bytes, *, head_only: bool, timeout_s: float) -> UpstreamResponse:
+    async def send(self, data: bytes, *, head_only: bool, timeout_s: float, linger_s: float = 0.0) -> UpstreamResponse:
         """Send a whole request and wait for the head of its answer. Raises `Stale` and `UpstreamError`s."""
         self._parser.begin(head_only=head_only)
+        self._linger_s = linger_s
         head: asyncio.Future[UpstreamResponse] = self._loop.create_future()
         self._head = head
         self._heard = False
@@ -59,9 +63,13 @@ class UpstreamConnection(asyncio.Protocol):
             return await head
         except asyncio.CancelledError:
             if head.cancelled():
-                self.drop()
+                left = self.leave()
+                if left is not None:
+                    await left
             elif head.exception() is None:
-                head.result().close()  # it came, and perhaps went back to the pool, before the task woke up
+                response = head.result()
+                response.close()  # it came, and perhaps went back to the pool, before the task woke up
+                await response.left()
             raise
 
     # Called by the transport --------------------------------------------------------------------------
@@ -73,6 +81,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand on what came."""
+        if self._left is not None:
+            return
         parser = self._parser
         body = parser.feed(data)
         self._heard = True
@@ -96,6 +106,8 @@ class UpstreamConnection(asyncio.Protocol):
         """Note that the connection is gone."""
         self._end(f"the connection was lost: {error}" if error else "it closed the connection")
         self._owner.closed(self)
+        if self._left is not None and not self._left.done():
+            self._left.set_result(None)
 
     # Called by pool and response ----------------------------------------------------------------------
 
@@ -121,6 +133,24 @@ class UpstreamConnection(asyncio.Protocol):
         self._response = self._head = None
         self.deadline = NEVER
         self.transport.abort()
+
+    def leave(self) -> "asyncio.Future[None] | None":
+        """Leave at once: the upstream sees the end of our side.
+
+        Gives what waits until it closed its own, at most `linger_s`; `None` when that was 0: the connection is dropped.
+        """
+        if self._linger_s <= 0:
+            self.drop()
+            return None
+        self._response = self._head = None
+        self._heard = False
+        self.deadline = self._loop.time() + self._linger_s
+        self._left = self._loop.create_future()
+        if self._held:
+            self._held = False
+            self.transport.resume_reading()
+        self.transport.write_eof()
+        return self._left
 
     def check(self, now: float) -> None:
         """Act on a deadline that passed. Bytes only mark that they came: this is cheaper than a clock at each."""

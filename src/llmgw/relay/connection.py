@@ -39,8 +39,8 @@ class Host(Protocol):
     def answer(self, exchange: Exchange) -> None:
         """Run the handler."""
 
-    def error(self, refusal: Refusal) -> bytes:
-        """Render the JSON body of an error."""
+    def refuse(self, exchange: Exchange, refusal: Refusal) -> None:
+        """Answer with an error."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -93,9 +93,14 @@ class ClientConnection(asyncio.Protocol):
             self._held = True
             self.transport.pause_reading()
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool:
         """Note that the client left (or shut down its sending side, which is taken for the same)."""
-        self._leave()
+        exchange = self._exchange
+        if exchange is None or not exchange.stays:
+            self._leave()
+            return False
+        exchange.client_left()
+        return True
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Note that the connection is gone."""
@@ -200,12 +205,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer with an error and end the connection."""
-        body = self._host.error(refusal)
         exchange = Exchange(Request(method="GET", path="/", query="", headers=[], keep_alive=False), self)
-        head = [(b"content-type", b"application/json")]
         self._lingering = True
         self._deadline = self._loop.time() + _LINGER_S
-        exchange.respond(refusal.status, head, body)
+        self._host.refuse(exchange, refusal)
 
     def _leave(self) -> None:
         exchange, self._exchange = self._exchange, None

@@ -67,6 +67,7 @@ class Exchange:
         "request",
         "source",
         "started",
+        "stays",
     )
 
     def __init__(self, request: Request, line: Line) -> None:
@@ -78,6 +79,8 @@ class Exchange:
         """The client left before `end`."""
         self.keep_alive = request.keep_alive
         """The connection will be used again; the server may take it back until the head is sent."""
+        self.stays = False
+        """Keep the connection of a client that closed its side until the handler is done: it waits for that."""
         self.source: Source | None = None
         self._line = line
         self._write = line.transport.write
@@ -167,6 +170,10 @@ class Exchange:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._line.transport.abort()
         self._line.ended(self)
+
+    def drop(self) -> None:
+        """Close the connection of a client that left. Idempotent."""
+        self._line.transport.abort()
 
     # For the connection -------------------------------------------------------------------------------
 

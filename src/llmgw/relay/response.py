@@ -26,8 +26,8 @@ class Carrier(Protocol):
     def allow_silence(self, seconds: float) -> None:
         """Set the time without a byte after which the answer fails with `UpstreamTimeout`."""
 
-    def drop(self) -> None:
-        """Close at once."""
+    def leave(self) -> "asyncio.Future[None] | None":
+        """Leave at once; gives what waits until the upstream let go, `None` when nobody wants to know."""
 
 
 class Sink(Protocol):
@@ -51,6 +51,7 @@ class UpstreamResponse:
         "_buffered",
         "_carrier",
         "_error",
+        "_leaving",
         "_paused",
         "_put",
         "_sink",
@@ -71,6 +72,7 @@ class UpstreamResponse:
         self.complete = False
         """The whole body has arrived at this process (parts of it may wait to be read)."""
         self._carrier: Carrier | None = carrier
+        self._leaving: asyncio.Future[None] | None = None
         self._buffer: deque[bytes] = deque()
         self._buffered = 0
         self._paused = False
@@ -135,10 +137,15 @@ class UpstreamResponse:
             self.close()
 
     def close(self) -> None:
-        """Drop the connection at once, unless the answer is complete (then it is back in the pool). Idempotent."""
+        """Leave the connection at once, unless the answer is complete (then it is back in the pool). Idempotent."""
         carrier, self._carrier = self._carrier, None
         if carrier is not None:
-            carrier.drop()
+            self._leaving = carrier.leave()
+
+    async def left(self) -> None:
+        """Wait, after `close`, until the upstream let go of the request: at most the request's `linger_s`."""
+        if self._leaving is not None:
+            await self._leaving
 
     # For consumers in this package --------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from email.utils import formatdate
 
 from llmgw.relay.connection import ClientConnection
 from llmgw.relay.errors import ClientGone, UpstreamError, UpstreamTimeout
-from llmgw.relay.exchange import Exchange, Handler
+from llmgw.relay.exchange import Exchange, Handler, Headers
 from llmgw.relay.limits import Limits
 from llmgw.relay.parser import Refusal
 from llmgw.relay.sweep import Sweep
@@ -25,14 +25,23 @@ class HttpServer:
 
     `error(status, code, message)` renders the JSON body of errors the relay answers by itself. Codes: `bad_request`,
     `request_timeout`, `body_too_large`, `headers_too_large`, `expectation_failed`, `not_implemented`, `http_version`,
-    `too_many_connections`, `internal`, `upstream_error`, `upstream_timeout`.
+    `too_many_connections`, `internal`, `upstream_error`, `upstream_timeout`. `error_headers` gives their further
+    headers.
     """
 
-    def __init__(self, handler: Handler, limits: Limits, error: Callable[[int, str, str], bytes]) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        limits: Limits,
+        error: Callable[[int, str, str], bytes],
+        *,
+        error_headers: Callable[[], Headers] = tuple,
+    ) -> None:
         self.limits = limits
         self.draining = False
         self._handler = handler
         self._error = error
+        self._error_headers = error_headers
         self._listeners: list[asyncio.Server] = []
         self._connections: set[ClientConnection] = set()
         self._answers: set[asyncio.Task[None]] = set()
@@ -110,9 +119,10 @@ class HttpServer:
         self._answers.add(task)
         task.add_done_callback(self._answered)
 
-    def error(self, refusal: Refusal) -> bytes:
-        """Render the JSON body of an error."""
-        return self._error(*refusal)
+    def refuse(self, exchange: Exchange, refusal: Refusal) -> None:
+        """Answer with an error."""
+        body = self._error(*refusal)
+        exchange.respond(refusal.status, [*_JSON, *self._error_headers()], body)
 
     # --------------------------------------------------------------------------------------------------
 
@@ -140,9 +150,11 @@ class HttpServer:
 
     def _settle(self, exchange: Exchange, refusal: Refusal) -> None:
         """End what the handler did not: an error while that is possible, else a broken connection."""
+        if exchange.gone and exchange.stays:
+            exchange.drop()
         if exchange.ended or exchange.gone:
             return
         if exchange.started:
             exchange.abort()
         else:
-            exchange.respond(refusal.status, _JSON, self.error(refusal))
+            self.refuse(exchange, refusal)

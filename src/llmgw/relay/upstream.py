@@ -67,6 +67,7 @@ class UpstreamPool:
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes,
         first_byte_timeout_s: float,
+        linger_s: float = 0.0,
     ) -> UpstreamResponse:
         """Send a request and wait for the head of its answer.
 
@@ -75,6 +76,10 @@ class UpstreamPool:
 
         Raises `UpstreamUnreachable` (nothing was sent), `UpstreamBroken`, `UpstreamTimeout`. Cancelling the awaiting
         task closes the connection at once.
+
+        With `linger_s` only our side of it is closed, which ends work at the upstream as well, and the task ends (and
+        `UpstreamResponse.left` returns) once the upstream closed its own side: then it has let go. After so many
+        seconds without that the connection is dropped.
         """
         name = str(endpoint)
         wire = _render(name, method, path, headers, body)
@@ -82,12 +87,14 @@ class UpstreamPool:
         connection = self._take(name)
         if connection is not None:
             try:
-                return await connection.send(wire, head_only=head_only, timeout_s=first_byte_timeout_s)
+                return await connection.send(
+                    wire, head_only=head_only, timeout_s=first_byte_timeout_s, linger_s=linger_s
+                )
             except Stale:
                 pass
         connection = await self._dial(endpoint, name)
         try:
-            return await connection.send(wire, head_only=head_only, timeout_s=first_byte_timeout_s)
+            return await connection.send(wire, head_only=head_only, timeout_s=first_byte_timeout_s, linger_s=linger_s)
         except Stale as error:
             raise UpstreamBroken(f"{error}, before answering", answer_bytes=0) from error
 

@@ -31,7 +31,7 @@ TABLE: tuple[Metric, ...] = (
         name="llmgw_gateway_requests",
         kind=Kind.COUNTER,
         labels=("gateway", "model", "route", "status"),
-        help="Requests answered, by status code; 499 is a client that left.",
+        help="Requests answered, by status code; 499 is a client that left, no route what was no proper HTTP.",
     ),
     Metric(
         name="llmgw_gateway_in_flight",
@@ -63,6 +63,19 @@ TABLE: tuple[Metric, ...] = (
         labels=("gateway", "model"),
         buckets=_SECONDS,
         help="From the end of the request to the first token of its answer.",
+    ),
+    Metric(
+        name="llmgw_gateway_inter_token_seconds",
+        kind=Kind.HISTOGRAM,
+        labels=("gateway", "model"),
+        buckets=_SECONDS,
+        help="Between two pieces of a streamed answer, after the first token; engines may put several into one.",
+    ),
+    Metric(
+        name="llmgw_gateway_key_tokens",
+        kind=Kind.COUNTER,
+        labels=("gateway", "key", "model", "direction"),
+        help="Tokens by the key's public id; without keys of a gateway that lets everybody in.",
     ),
     # Control plane.
     Metric(name="llmgw_lease_epoch", kind=Kind.GAUGE, help="Epoch this control plane last held or saw."),

@@ -86,6 +86,34 @@ async def test_a_caller_that_leaves_closes_the_engines_connection(shards, engine
     await asyncio.wait_for(started.left.wait(), 0.25)
 
 
+@pytest.mark.parametrize("answered", [b"", CHUNKED + b"1\r\na\r\n"], ids=["before the answer", "within the answer"])
+async def test_a_caller_that_left_hears_when_the_engine_let_go(shards, engine, connect, answered):
+    go = asyncio.Event()
+
+    async def script(line):
+        await line.request()
+        line.write(answered)
+        await line.peer_left()
+        await go.wait()
+
+    started = await engine(script)
+    offer(shards, started)
+    client = await connect()
+    await client.send(post(b"/shards/r1.0/v1/completions"))
+    if answered:
+        await client.head()
+    else:
+        await asyncio.sleep(0.01)
+    client.writer.write_eof()
+    await asyncio.wait_for(started.left.wait(), 5)
+    told = asyncio.ensure_future(asyncio.wait({asyncio.ensure_future(client.rest())}))
+    await asyncio.sleep(0.01)
+
+    assert not told.done()
+    go.set()
+    await asyncio.wait_for(told, 5)
+
+
 REFUSED = {
     b"/shards/r1.0/metrics": "path_not_allowed",
     b"/shards/r1.0/v1/completions/": "path_not_allowed",

@@ -9,7 +9,8 @@ from llmgw.telemetry.metrics import TABLE, Kind
 def a_call(**given):
     meter = UsageMeter()
     meter.known, meter.prompt, meter.cached, meter.completion = True, 5, 3, 2
-    call = {"model": "m", "label": "chat", "status": 200, "retries": 1, "first_token_at": 10.02, "started_at": 10.0}
+    call = {"model": "m", "key": "lk_1", "label": "chat", "status": 200, "retries": 1}
+    call |= {"first_token_at": 10.02, "started_at": 10.0}
     return SimpleNamespace(**{**call, "meter": meter, **given})
 
 
@@ -21,17 +22,24 @@ def test_a_finished_call_is_counted_under_the_names_and_labels_of_the_table():
     counters = WorkerCounters()
     counters.finished(a_call(), 11.0)
     counters.finished(a_call(status=499, first_token_at=None, retries=0), 11.0)
+    counters.finished(a_call(key=None), 11.0)
+    counters.refused(413)
+    counters.between_tokens("m").observe(0.003)
     totals = GatewayTotals("g")
     totals.report(1, counters.samples({"m": 4}, {"m": 2}))
     got = values(totals.samples())
-    assert got["llmgw_gateway_requests", "g", "m", "chat", "200"] == 1
+    assert got["llmgw_gateway_requests", "g", "m", "chat", "200"] == 2
     assert got["llmgw_gateway_requests", "g", "m", "chat", "499"] == 1
-    assert got["llmgw_gateway_tokens", "g", "m", "cached"] == 6
-    assert got["llmgw_gateway_retries", "g", "m"] == 1
+    assert got["llmgw_gateway_requests", "g", "", "", "413"] == 1
+    assert got["llmgw_gateway_tokens", "g", "m", "cached"] == 9
+    assert got["llmgw_gateway_key_tokens", "g", "lk_1", "m", "cached"] == 6
+    assert got["llmgw_gateway_inter_token_seconds_bucket", "g", "m", "0.0025"] == 0
+    assert got["llmgw_gateway_inter_token_seconds_bucket", "g", "m", "0.005"] == 1
+    assert got["llmgw_gateway_retries", "g", "m"] == 2
     assert (got["llmgw_gateway_queue_depth", "g", "m"], got["llmgw_gateway_in_flight", "g", "m"]) == (4, 2)
     assert got["llmgw_gateway_time_to_first_token_seconds_bucket", "g", "m", "0.01"] == 0
-    assert got["llmgw_gateway_time_to_first_token_seconds_bucket", "g", "m", "0.025"] == 1
-    assert got["llmgw_gateway_time_to_first_token_seconds_count", "g", "m"] == 1
+    assert got["llmgw_gateway_time_to_first_token_seconds_bucket", "g", "m", "0.025"] == 2
+    assert got["llmgw_gateway_time_to_first_token_seconds_count", "g", "m"] == 2
     known = {metric.name: set(metric.labels) for metric in TABLE}
     for sample in totals.samples():
         name = sample.name

@@ -69,3 +69,12 @@ def test_a_stream_that_said_why_it_ended_is_whole(end):
 def test_a_stream_that_just_ends_gets_an_error_event():
     assert b'"error"' in through(b'data: {"choices":[]}\n\n', b"data: {")
     assert b'"error"' in through()
+
+
+def test_gaps_are_counted_between_pieces_after_the_first_token():
+    gaps = []
+    watched = StreamFilter(UsageMeter(), drop_usage=True, on_first=lambda: None, on_gap=gaps.append)
+    for piece in (b": hello\n\n", b'data: {"a"', b":1}\n\n", b"data: 2\n\n", b"data: 3", b"\n\n"):
+        watched(piece)
+    assert len(gaps) == 2
+    assert all(0 <= gap < 5 for gap in gaps)

@@ -271,3 +271,80 @@ def test_an_endpoint_is_taken_from_a_url():
 def test_what_is_no_url_of_an_upstream_is_refused(url):
     with pytest.raises(InvalidInput, match="not the URL"):
         Endpoint.from_url(url)
+
+
+def lingering(go: asyncio.Event, *, begin: bytes = b""):
+    """Script an upstream that begins to answer, sees its client leave, and lets go when told."""
+
+    async def script(line):
+        await line.request()
+        line.write(begin)
+        await line.peer_left()
+        line.write(b"more that nobody reads")
+        await go.wait()
+
+    return script
+
+
+async def leave_while_it_thinks(pool, started):
+    asking = asyncio.create_task(
+        pool.request(
+            started.endpoint, method="POST", path="/", headers=(), body=b"{}", first_byte_timeout_s=5, linger_s=120
+        )
+    )
+    async with asyncio.timeout(5):
+        while not started.connections:  # noqa: ASYNC110 -- the upstream has no event for it
+            await asyncio.sleep(0.001)
+    asking.cancel()
+    return asking
+
+
+async def leave_in_mid_answer(pool, started):
+    response = await pool.request(
+        started.endpoint, method="POST", path="/", headers=(), body=b"{}", first_byte_timeout_s=5, linger_s=120
+    )
+    response.close()
+    return asyncio.ensure_future(response.left())
+
+
+@pytest.mark.parametrize("leave", [leave_while_it_thinks, leave_in_mid_answer])
+async def test_with_patience_the_upstream_is_left_at_once_and_waited_for(upstream, pool, leave):
+    go = asyncio.Event()
+    started = await upstream(lingering(go, begin=ANSWER[:-1] if leave is leave_in_mid_answer else b""))
+    waiting = await leave(pool, started)
+
+    await asyncio.wait_for(started.left.wait(), 5)
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    go.set()
+    await asyncio.wait({waiting}, timeout=5)
+
+    assert waiting.done()
+    assert waiting.cancelled() == (leave is leave_while_it_thinks)
+    assert not pool._open
+
+
+async def test_patience_with_an_upstream_that_does_not_let_go_ends(upstream, pool):
+    started = await upstream(lingering(asyncio.Event()))
+    waiting = await leave_while_it_thinks(pool, started)
+    await asyncio.wait_for(started.left.wait(), 5)
+
+    overdue(pool, 119)
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    overdue(pool, 121)
+    await asyncio.wait({waiting}, timeout=5)
+
+    assert waiting.cancelled()
+
+
+async def test_a_complete_answer_needs_no_patience(upstream, pool):
+    started = await upstream(answering)
+    response = await pool.request(
+        started.endpoint, method="POST", path="/", headers=(), body=b"{}", first_byte_timeout_s=5, linger_s=120
+    )
+    await response.read(10)
+    response.close()
+    await response.left()
+
+    assert len(pool._open) == 1

@@ -1,137 +1,18 @@
 """The agent's supervisor over real processes: small scripts stand in for engines, so that they can misbehave."""
 
 import asyncio
-import contextlib
 import os
 import signal
-import sys
 import time
-import uuid
-from pathlib import Path
 
-import aiohttp
 import msgspec
 import pytest
 
 from llmgw.agent import process_group
-from llmgw.agent.engine_run import EngineTools
-from llmgw.agent.local_state import LocalState
-from llmgw.agent.supervise import Supervisor
-from llmgw.engines.adapter import Launch, Started
 from llmgw.hardware import proc
-from llmgw.hardware.cgroup import unified_mount
-from llmgw.hardware.mounts import read_mounts
-from llmgw.schema.desired import DesiredState, Mode
-from llmgw.schema.errors import InvalidInput
+from llmgw.schema.desired import Mode
 from llmgw.schema.replica import ShardPhase
 from llmgw.schema.report import Death
-from llmgw.telemetry.clock import SystemClock
-from llmgw.testing.engine_process import shard_for
-
-ENGINE = Path(__file__).parent / "agent_engine.py"
-
-
-class ScriptAdapter:
-    """Runs the script beside this file; a shard's source names its faults."""
-
-    def launch(self, shard, *, log_verbosity):
-        if "bad_flag" in shard.source:
-            raise InvalidInput("unknown flag --moon", field="flags")
-        program = "/nowhere/python" if "no_program" in shard.source else sys.executable
-        settings = {"key": shard.key, "model": shard.model, "faults": shard.source}
-        return Launch(argv=(program, str(ENGINE), shard.id), env={}, stdin=msgspec.json.encode(settings))
-
-    def paths(self, role):
-        return frozenset({"/v1/chat/completions"})
-
-    def starting(self, log_text):
-        return "loading" if "loading" in log_text else None
-
-    def ready_line(self, log_text):
-        lines = [line for line in log_text.splitlines() if line.startswith("READY ")]
-        return msgspec.json.decode(lines[0][6:], type=Started) if lines else None
-
-    def failure(self, status, log_text):
-        line = next((line for line in log_text.splitlines() if line.startswith("E ")), None)
-        return Death(status=status, asked=False, cause=line or "ended", log_line=line)
-
-
-class Node:
-    """One agent's supervisor, which can be ended and begun again over the same folder."""
-
-    def __init__(self, root, mount):
-        self.state = LocalState(str(root))
-        self.mount = mount
-        self.start_timeout_s = 30.0
-        self.generation = 0
-        self.phases = []
-
-    @contextlib.asynccontextmanager
-    async def running(self):
-        self.state.open()
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
-            tools = EngineTools(
-                state=self.state,
-                adapter=lambda kind: ScriptAdapter(),
-                session=session,
-                clock=SystemClock(),
-                cgroup_mount=self.mount,
-                start_timeout_s=self.start_timeout_s,
-                verbosity=2,
-            )
-            self.supervisor = Supervisor(tools, self._changed)
-            task = asyncio.create_task(self.supervisor.run(tuple))
-            try:
-                await self.supervisor.adopted.wait()
-                yield self
-            finally:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-                self.state.close()
-
-    def order(self, *shards, mode=Mode.ENFORCE):
-        self.generation += 1
-        self.supervisor.order(DesiredState(epoch=1, holder="h", generation=self.generation, mode=mode, shards=shards))
-
-    def report(self, shard):
-        return next((one for one in self.supervisor.reports() if one.id == shard.id), None)
-
-    async def until(self, shard, phase, attempt=None, within_s=40.0):
-        async with asyncio.timeout(within_s):
-            while True:
-                report = self.report(shard)
-                if (report and report.phase) == phase and attempt in (None, report and report.attempt):
-                    return report
-                await asyncio.sleep(0.02)
-
-    def _changed(self):
-        self.phases += [one.phase for one in self.supervisor.reports()]
-
-
-@pytest.fixture(params=["control group", "session"])
-def node(request, tmp_path):
-    """Both ways to hold a group together; afterwards nothing may be left of any."""
-    mount = unified_mount(read_mounts()) if request.param == "control group" else None
-    if mount is None and request.param == "control group":
-        pytest.skip("no writable cgroup2 mount here")
-    node = Node(tmp_path / "agent", mount)
-    yield node
-    for record in node.state.records():
-        if record.identity is not None:
-            asyncio.run(process_group.destroy(record.identity, leader_known=True))
-    process_group.reap_strays(())
-
-
-@pytest.fixture
-def make_shard():
-    name = f"r{uuid.uuid4().hex[:10]}"
-
-    def make(*, attempt=1, faults="none", grace_s=5.0):
-        shard = shard_for(faults, grace_s=grace_s)
-        return msgspec.structs.replace(shard, id=f"{name}.0", replica=name, attempt=attempt)
-
-    return make
 
 
 async def eventually(condition):

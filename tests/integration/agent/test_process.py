@@ -4,9 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-import uuid
 
 import aiohttp
 import msgspec
@@ -16,91 +13,7 @@ from llmgw.hardware import proc
 from llmgw.schema.desired import Mode
 from llmgw.schema.link import Hello
 from llmgw.schema.replica import ShardPhase
-from llmgw.testing.engine_process import shard_for
-from llmgw.testing.fake_control import FakeControl
 from llmgw.testing.gguf import write_counting_model
-
-
-class Machine:
-    """One node: its folder, its control plane, its agent."""
-
-    def __init__(self, root, control):
-        self.root = root
-        self.control = control
-        self.model = root / "weights" / "counting.gguf"
-        self.agent = None
-        self._name = f"r{uuid.uuid4().hex[:10]}"
-
-    def prepare(self):
-        self.model.parent.mkdir()
-        write_counting_model(self.model)
-        (self.root / "token").write_text("agent-token\n")
-        (self.root / "agent.toml").write_text(
-            f"""
-            node_id = "n1"
-            data_dir = "{self.root}/data"
-            servers = ["{self.control.address}"]
-            token_file = "{self.root}/token"
-            weights_dirs = ["{self.root}/weights"]
-            door_listen = "127.0.0.1:0"
-            heartbeat_s = 1.0
-            """
-        )
-
-    def argv(self, *more):
-        return [sys.executable, "-m", "llmgw", "agent", "--config", str(self.root / "agent.toml"), *more]
-
-    async def command(self, *more):
-        """Run the agent's command to its end; gives status and output."""
-
-        def run():
-            return subprocess.run(self.argv(*more), capture_output=True, text=True, timeout=60, check=False)
-
-        done = await asyncio.to_thread(run)
-        return done.returncode, done.stdout + done.stderr
-
-    async def start(self):
-        hellos = len(self.control.hellos)
-        with (self.root / "agent.log").open("a") as output:
-            self.agent = subprocess.Popen(self.argv(), stdout=output, stderr=output)  # noqa: ASYNC220 - returns at once
-        await self.control.until(lambda: len(self.control.hellos) > hellos and self.control.connected)
-
-    async def end(self, number):
-        self.agent.send_signal(number)
-        status = await asyncio.to_thread(self.agent.wait, 30)
-        await self.control.until(lambda: not self.control.connected)
-        return status
-
-    def shard(self, attempt=1):
-        shard = shard_for(self.model, grace_s=5.0)
-        return msgspec.structs.replace(shard, id=f"{self._name}.0", replica=self._name, attempt=attempt)
-
-    async def until(self, phase, attempt=1):
-        def there():
-            report = self.control.reports.get(self.shard().id)
-            return report is not None and (report.phase, report.attempt) == (phase, attempt)
-
-        await self.control.until(there, within_s=60)
-        return self.control.reports[self.shard().id]
-
-    async def serve(self, attempt=1):
-        self.control.order([self.shard(attempt)])
-        return await self.until(ShardPhase.READY, attempt)
-
-
-@pytest.fixture
-async def machine(tmp_path):
-    async with FakeControl() as control:
-        machine = Machine(tmp_path, control)
-        machine.prepare()
-        try:
-            yield machine
-        finally:
-            if machine.agent is not None and machine.agent.poll() is None:
-                machine.agent.kill()
-                machine.agent.wait()
-            status, output = await machine.command("--stop-engines")
-            assert status == 0, output
 
 
 def is_gone(pid):

@@ -98,6 +98,12 @@ class Up:
                 found[int(entry.name)] = command
         return found
 
+    def all_processes(self) -> dict[int, str]:
+        """Wait until everything runs: supervisor, server, agent, door, engine, gateway master, two workers."""
+        return wait_for(
+            lambda: len(found := self.processes()) == 8 and found, timeout=30, what="all eight processes run"
+        )
+
     def logs(self) -> str:
         parts = [
             f"--- {path}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-25:])

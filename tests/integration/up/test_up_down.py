@@ -25,7 +25,7 @@ def test_down_leaves_nothing_and_up_serves_the_same_with_the_same_key(new_up: Ca
     up = new_up()
     up.up("--model", str(counting_model), "--name", MODEL)
     key, engines = up.key, up.engine_pids()
-    assert len(up.processes()) == 8, "supervisor, server, agent, door, engine, gateway master, two workers"
+    up.all_processes()
     assert stat.S_IMODE((up.root / "data" / "credentials.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((up.root / "ctl.toml").stat().st_mode) == 0o600
     ports = _ports(up)
@@ -44,7 +44,7 @@ def test_down_leaves_nothing_and_up_serves_the_same_with_the_same_key(new_up: Ca
 def test_a_second_up_finds_the_first_and_changes_nothing(new_up: Callable, counting_model: Path):
     up = new_up()
     up.up("--model", str(counting_model), "--name", MODEL)
-    before = up.processes()
+    before = up.all_processes()
 
     again = up.up("--model", str(counting_model), "--name", MODEL)
     assert "already runs" in again.stderr
@@ -60,6 +60,7 @@ def test_a_killed_supervisor_is_followed_by_one_that_adopts(new_up: Callable, co
     up = new_up()
     up.up("--model", str(counting_model), "--name", MODEL)
     supervisor = up.pid("supervisor")
+    up.all_processes()
     os.kill(supervisor, signal.SIGKILL)
     up.wait_for(lambda: supervisor not in up.processes(), timeout=10, what="the supervisor is gone")
     before = up.processes()

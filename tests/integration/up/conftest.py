@@ -19,6 +19,16 @@ import pytest
 from llmgw.testing.counting_model import write_counting_model
 
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starting eight processes takes seconds on a quiet machine and may take a minute on a busy one."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(420))
+
+
 @dataclass
 class Up:
     """A running (or stopped) `llmgw up` in a folder of its own."""

@@ -20,7 +20,10 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     gateway_socket: str | None = None
     """Unix socket for gateways on this machine; default `data_dir/hub.sock`."""
     store_url: str | None = None
-    """SQLAlchemy URL; default SQLite in `data_dir/llmgw.db`."""
+    """Database: `sqlite:////absolute/path/llmgw.db`, or a libpq URL such as
+    `postgresql://llmgw@db1:5432/llmgw?sslmode=verify-full` (needs the extra `postgres`); a password belongs in the
+    environment as `LLMGW_STORE_PASSWORD`, or in a file named by `passfile` in the URL, not in the URL itself.
+    Default SQLite in `data_dir/llmgw.db`."""
     agent_token_file: str | None = None
     """File with the token agents present; default `data_dir/agent-token`, made when absent."""
     credentials_file: str | None = None

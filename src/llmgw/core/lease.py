@@ -178,13 +178,15 @@ def fence(state: LeaseState, numbers: Numbers, now: float) -> Fence | None:
 
 def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
     """Give the lease as people and callers see it."""
+    standing = _standing(state, numbers, now)
     held = state.row if state.row is not None and not state.row.released else None
+    leads = None if standing is Standing.LAPSED else held
     return LeaseStatus(
-        standing=_standing(state, numbers, now),
+        standing=standing,
         epoch=state.row.epoch if state.row else None,
         holder=held.holder if held else None,
-        leader_name=held.name if held else None,
-        leader_address=held.address if held else None,
+        leader_name=leads.name if leads else None,
+        leader_address=leads.address if leads else None,
         renew_age_s=None if state.renewed_at is None else now - state.renewed_at,
     )
 

@@ -50,6 +50,9 @@ class LeaseStatus(Value, frozen=True, kw_only=True):
     holder: str | None = None
     """Holder as last seen; `None` when nobody is known to hold the lease."""
     leader_name: str | None = None
+    """Who leads, as last seen; `None` when nobody is known to, also while our own lease is lapsed."""
     leader_address: str | None = None
     renew_age_s: float | None = None
     """Seconds since the last renewal that succeeded was sent; `None` on a standby."""
+    store_problem: str | None = None
+    """Why the last call to the store failed; `None` when it answered."""

@@ -92,3 +92,5 @@ class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
     unplaceable: tuple[str, ...] = ()
     parked: tuple[ParkedModel, ...] = ()
     idle_replicas: tuple[IdleReplica, ...] = ()
+    store_error: str | None = None
+    """Why the store does not answer; while it does not, nothing can be changed."""

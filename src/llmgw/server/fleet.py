@@ -1,15 +1,16 @@
 """The fleet as this control plane knows it: stored rows and keys in memory, and the one way to change them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from llmgw.core.snapshot import Snapshot
 from llmgw.ports import Clock, FleetRows, PutAdminToken, PutApiKey, PutSetting, Store, Write
 from llmgw.schema.demand import MetricSample, ModelDemand
-from llmgw.schema.errors import NoLeader, StoreUnavailable
+from llmgw.schema.errors import LlmgwError, NoLeader, StoreUnavailable
 from llmgw.schema.key import AdminToken, ApiKey
-from llmgw.schema.lease import Fence, LeaseStatus
+from llmgw.schema.lease import Fence, LeaseStatus, Standing
 from llmgw.schema.link import LogReply
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
@@ -76,6 +77,8 @@ class Fleet:
         self._changing: set[asyncio.Future[None]] = set()
         self._doubt = True
         self._loaded = False
+        self._failures = 0
+        self._failure: StoreUnavailable | None = None
         self.changes = Changes()
         """Told when rows, keys or settings changed, after they did."""
         self.wakes = Changes()
@@ -159,7 +162,7 @@ class Fleet:
         """Carry out all writes in one fenced transaction, or none; then fold them into memory and wake everybody.
 
         Raises `NoLeader` when this control plane does not lead, `Fenced` when another one does since, and
-        `StoreUnavailable` when the store did not answer: then it is unknown whether they took place.
+        `StoreUnavailable` when the store does not answer: then it is unknown whether they took place.
         """
         await self.change(lambda _: writes)
 
@@ -181,7 +184,9 @@ class Fleet:
             await self._load()
 
     async def _change(self, decide: Decide) -> None:
+        failures = self._failures
         async with self._writing:
+            self._refuse_behind_failure(failures)
             self._fence()
             if self._doubt:
                 await self._load()
@@ -189,7 +194,8 @@ class Fleet:
             if not writes:
                 return
             try:
-                await self._store.leader(self._fence()).apply(writes)
+                with self._noting_failure():
+                    await self._store.leader(self._fence()).apply(writes)
             except StoreUnavailable:
                 self._doubt = True
                 raise
@@ -198,10 +204,12 @@ class Fleet:
         self.wake()
 
     async def _load(self) -> None:
-        settings = await self._store.load_settings()
-        tokens = await self._store.load_admin_tokens()
-        keys = await self._store.load_keys()
-        self._rows = ordered(await self._store.load_fleet())
+        with self._noting_failure():
+            settings = await self._store.load_settings()
+            tokens = await self._store.load_admin_tokens()
+            keys = await self._store.load_keys()
+            rows = await self._store.load_fleet()
+        self._rows = ordered(rows)
         self._settings = settings
         self._admin_tokens = {token.id: token for token in tokens}
         self._api_keys = {key.id: key for key in keys}
@@ -209,10 +217,24 @@ class Fleet:
         self._loaded = True
         self.changes.notify()
 
+    @contextlib.contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreUnavailable as error:
+            self._failures += 1
+            self._failure = error
+            raise
+
+    def _refuse_behind_failure(self, failures: int) -> None:
+        """Refuse what waited behind a call that failed: each by itself would cost one deadline more than the last."""
+        if self._failure is not None and self._failures != failures:
+            raise StoreUnavailable(f"nothing was written: {self._failure.message}", hint=self._failure.hint)
+
     def _fence(self) -> Fence:
         fence = self._lease.fence()
         if fence is None:
-            raise _no_leader(self._lease.status())
+            raise _refusal(self._lease.status())
         return fence
 
     def _fold(self, writes: Sequence[Write]) -> None:
@@ -229,6 +251,11 @@ class Fleet:
                     pass
 
 
-def _no_leader(status: LeaseStatus) -> NoLeader:
+def _refusal(status: LeaseStatus) -> LlmgwError:
+    if status.standing is Standing.LAPSED:
+        return StoreUnavailable(
+            f"nothing was written: {status.store_problem or 'the store did not answer in time'}",
+            hint="models go on being served; changes are possible again once the store answers",
+        )
     leads = f"{status.leader_name} leads" if status.leader_name else "no control plane leads right now"
     return NoLeader(f"this control plane does not lead: {leads}", hint="ask the control plane that leads")

@@ -4,6 +4,8 @@ import random
 import threading
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from llmgw.core import lease
 from llmgw.core.lease import Candidate, LeaseState, Numbers
 from llmgw.ports import Clock, LeaseStore
@@ -42,7 +44,7 @@ class LeaseThread:
         self._state = LeaseState()
         self._told: tuple[Standing, int | None, str | None] | None = None
         self._callbacks: list[Callable[[], None]] = []
-        self._store_away = False
+        self._problem: str | None = None
         self._random = random.Random()  # noqa: S311 - spreads load, keeps no secret
         # A daemon: a process that is otherwise dead must not go on renewing.
         self._thread = threading.Thread(target=self.run, name="lease", daemon=True)
@@ -61,7 +63,8 @@ class LeaseThread:
 
     def status(self) -> LeaseStatus:
         """Give the lease as it is seen now."""
-        return lease.status(self._state, self._numbers, self._clock.monotonic())
+        seen = lease.status(self._state, self._numbers, self._clock.monotonic())
+        return replace(seen, store_problem=self._problem)
 
     def raise_epoch(self, at_least: int) -> None:
         """Lead with an epoch of `at_least` or more, soon (see `on_change`): an agent obeyed a higher one than ours."""
@@ -142,14 +145,14 @@ class LeaseThread:
                 raise AssertionError(f"not a call: {action}")
 
     def _note_failure(self, problem: str, *, unforeseen: bool = False) -> None:
-        if not self._store_away:
+        if self._problem is None:
             _LOG.warning("lease.store_away", problem=problem, exc_info=unforeseen)
-        self._store_away = True
+        self._problem = problem
 
     def _note_answer(self) -> None:
-        if self._store_away:
+        if self._problem is not None:
             _LOG.info("lease.store_back")
-        self._store_away = False
+        self._problem = None
 
     def _tell(self) -> None:
         status = self.status()

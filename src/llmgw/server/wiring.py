@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import os
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,7 @@ from llmgw.server.turn import Rules
 from llmgw.store.sql import SqlStore, open_store
 
 GIB = 1024**3
+STORE_PASSWORD = "LLMGW_STORE_PASSWORD"  # noqa: S105 - the name of a variable, not what it holds
 
 
 class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,11 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     data = Path(config.data_dir)
     token = agent_token(Path(config.agent_token_file or data / "agent-token"))
     metrics = ProcessMetrics()
-    store = open_store(config.store_url or f"sqlite:///{data / 'llmgw.db'}", observe=metrics.store_call)
+    store = open_store(
+        config.store_url or f"sqlite:///{data / 'llmgw.db'}",
+        password=os.environ.get(STORE_PASSWORD),
+        observe=metrics.store_call,
+    )
     me = Candidate(holder=new_holder_id(), name=config.name, address=f"http://{config.api_listen}")
     lease = LeaseThread(store.lease_store(), clock, me)
 

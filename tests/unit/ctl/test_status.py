@@ -37,6 +37,7 @@ def test_everything_that_is_wrong_is_named():
         models=ModelCounts(total=3, satisfied=1, short=2),
         unplaceable=("big",),
         parked=(ParkedModel(model="broken", failures=5, reason="not a GGUF file"),),
+        store_error="store llmgw on db1: no answer to lease_renew within 1 s",
     )
     assert text(summary) == (
         "control plane  nobody leads: nothing can be changed (llmgw 0.1.0)\n"
@@ -45,6 +46,7 @@ def test_everything_that_is_wrong_is_named():
         "fabric         ib-a: 2 nodes, 1 with weights, 3 models present, largest free block 8\n"
         "models         1 of 3 satisfied, 2 short\n"
         "replicas       1 ready, 2 starting, 1 failed\n"
+        "store          away: store llmgw on db1: no answer to lease_renew within 1 s\n"
         "unplaceable    big: llmgw ctl model show big\n"
         "parked         broken after 5 failures: not a GGUF file"
     )

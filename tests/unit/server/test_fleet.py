@@ -25,6 +25,7 @@ KEY = ApiKey(id="lk_12345678", hash="h", name="n", created_at=NOW)
 class Lease:
     def __init__(self):
         self.now = Fence(epoch=1, holder="us")
+        self.said = LeaseStatus(standing=Standing.STANDING_BY, leader_name="control-2")
 
     def is_leader(self):
         return self.now is not None
@@ -36,7 +37,7 @@ class Lease:
         raise AssertionError("nobody asked for it")
 
     def status(self):
-        return LeaseStatus(standing=Standing.STANDING_BY, leader_name="control-2")
+        return self.said
 
 
 class Bench:
@@ -90,6 +91,38 @@ async def test_a_control_plane_that_does_not_lead_writes_nothing_and_says_who_le
         await bench.fleet.write((PutModel(model=MODEL),))
     assert bench.store.applied == 0
     assert bench.fleet.rows.models == ()
+
+
+async def test_a_leader_whose_lease_lapsed_names_the_store_and_not_itself(bench):
+    bench.lease.now = None
+    bench.lease.said = LeaseStatus(standing=Standing.LAPSED, holder="us", store_problem="no answer within 1 s")
+    with pytest.raises(StoreUnavailable, match="nothing was written: no answer within 1 s") as caught:
+        await bench.fleet.write((PutModel(model=MODEL),))
+    assert "served" in caught.value.hint
+    assert bench.store.applied == 0
+
+
+async def test_who_waited_behind_a_call_that_failed_is_refused_at_once(bench, monkeypatch):
+    asked = []
+
+    class Silent:
+        async def apply(self, writes):
+            asked.append(writes)
+            await asyncio.sleep(0.01)
+            raise StoreUnavailable("no answer to apply within 1 s", hint="wait")
+
+    monkeypatch.setattr(bench.store, "leader", lambda fence: Silent())
+    outcomes = await asyncio.gather(
+        *(bench.fleet.write((PutModel(model=MODEL),)) for _ in range(5)), return_exceptions=True
+    )
+    assert len(asked) == 1
+    assert [str(outcome) for outcome in outcomes] == [
+        "no answer to apply within 1 s",
+        *["nothing was written: no answer to apply within 1 s"] * 4,
+    ]
+    monkeypatch.undo()
+    await bench.fleet.write((PutModel(model=MODEL),))
+    assert bench.fleet.rows.models == (MODEL,)
 
 
 async def test_a_fenced_write_changes_nothing_in_memory(bench):

@@ -76,11 +76,14 @@ def test_it_survives_a_store_outage_longer_than_its_lease(world):
     world.run(world.a, 1)
     world.store.away = True
     world.run(world.a, 20)
-    assert world.a.status().standing == Standing.LAPSED
+    status = world.a.status()
+    assert (status.standing, status.leader_name) == (Standing.LAPSED, None)
+    assert status.store_problem == "store in memory: no answer to lease_renew, it is set to be away"
     world.store.away = False
     world.run(world.a, 1)
     assert world.a.is_leader()
     assert world.a.status().epoch == 1, "nobody acted meanwhile, so it is the same term"
+    assert world.a.status().store_problem is None
 
 
 def test_it_survives_a_store_that_breaks_in_an_unforeseen_way(world, monkeypatch):

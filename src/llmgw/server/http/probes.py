@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from llmgw.schema.errors import ErrorBody
 from llmgw.schema.key import AdminRole
+from llmgw.schema.lease import LeaseStatus, Standing
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
 from llmgw.server.http.errors import JSON, error_response
@@ -24,8 +25,8 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
         status = context.fleet.leader_status()
         if context.fleet.is_leader():
             return _answer({"leader": status.leader_name, "epoch": status.epoch})
-        leads = f"{status.leader_name} does" if status.leader_name else "nobody is known to"
-        return error_response(503, ErrorBody(code="not_leading", message=f"this control plane does not lead; {leads}"))
+        message = f"this control plane does not lead; {_who_leads(status)}"
+        return error_response(503, ErrorBody(code="not_leading", message=message))
 
     async def exported(request: Request) -> Response:
         authorize(request, context.fleet, AdminRole.VIEWER)
@@ -36,6 +37,12 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
         Route("/leader", leader, methods=["GET"]),
         Route("/metrics", exported, methods=["GET"]),
     )
+
+
+def _who_leads(status: LeaseStatus) -> str:
+    if status.standing is Standing.LAPSED:
+        return f"it did until the store went away: {status.store_problem or 'it did not answer in time'}"
+    return f"{status.leader_name} does" if status.leader_name else "nobody is known to"
 
 
 def _answer(body: dict[str, object]) -> Response:

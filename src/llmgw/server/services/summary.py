@@ -1,5 +1,7 @@
 """The whole fleet in one answer."""
 
+from msgspec.structs import replace
+
 from llmgw.core.summary import summarize
 from llmgw.schema.summary import Summary
 from llmgw.server.fleet import Fleet
@@ -8,4 +10,5 @@ from llmgw.server.fleet import Fleet
 def summary(fleet: Fleet, *, version: str) -> Summary:
     """Sum up the fleet from the same state as the tables. `version` was captured when the process started."""
     status = fleet.leader_status()
-    return summarize(fleet.snapshot(), version=version, leader=status.leader_name, epoch=status.epoch)
+    found = summarize(fleet.snapshot(), version=version, leader=status.leader_name, epoch=status.epoch)
+    return replace(found, store_error=status.store_problem)

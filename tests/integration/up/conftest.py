@@ -18,7 +18,6 @@ import pytest
 
 from llmgw.testing.counting_model import write_counting_model
 
-
 HERE = Path(__file__).parent
 
 

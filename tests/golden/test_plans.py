@@ -169,7 +169,9 @@ def test_a_lost_node_is_replaced_and_an_unreachable_one_is_not(golden: Golden) -
     script.change(nodes=(make_seen(make_node("n1", reachability=Reachability.LOST)), make_seen(other[1])))
     script.plan("n1 is lost")
     script.ready()
-    script.plan("the replacement is ready")
+    script.plan("the replacement is ready; what was lost with n1 keeps its row")
+    script.change(nodes=(make_seen(other[0]), make_seen(other[1])))
+    script.plan("n1 is back with its engine: the older replica stays")
     golden("plans/lost-node.txt", script.text)
 
 

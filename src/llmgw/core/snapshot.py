@@ -17,6 +17,8 @@ class NodeSnapshot(Value, frozen=True, kw_only=True):
     state: NodeState
     reports: tuple[ShardReport, ...] | None = None
     """`None`: not heard yet; nothing may be concluded from the absence of a shard."""
+    settling: bool = False
+    """It was silent a short while ago and takes nothing new yet."""
 
 
 class ModelSnapshot(Value, frozen=True, kw_only=True):
@@ -34,3 +36,6 @@ class Snapshot(Value, frozen=True, kw_only=True):
     nodes: tuple[NodeSnapshot, ...] = ()
     models: tuple[ModelSnapshot, ...] = ()
     replicas: tuple[Replica, ...] = ()
+    doubtful: frozenset[str] = frozenset()
+    """Ids of replicas stored as ready of which no agent says so now: they are not stopped, and nothing is stopped
+    because of them."""

@@ -1,8 +1,11 @@
 """What should change, before asking where it could go: replicas to stop now, replicas wanted, and who stands in.
 
 A replica of the model's present revision on nodes that stay is current. A ready one that is not (older revision, node
-lost or draining) stands in: it serves until a current one is ready in its place. All others that are not current go
-at once. Never more current replicas than desired; a parked model wants nothing new.
+draining, or one of several lost) stands in: it serves until a current one is ready in its place. One whose nodes are
+all lost is absent: it keeps its row, and when it comes back healthy, the older one stays and the newer one goes. All
+others that are not current go at once. Never more current replicas than desired; a parked model wants nothing new.
+
+A ready replica is stopped only for others that an agent says are ready, so that no healthy one ever goes for a memory.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,7 +71,7 @@ def wanted(snapshot: Snapshot) -> Wanted:
     wants: list[Want] = []
     corpses: list[Replica] = []
     for model in sorted(snapshot.models, key=lambda seen: seen.model.name):
-        stock = _sort(model, by_model[model.model.name], states)
+        stock = _sort(model, by_model[model.model.name], states, snapshot.doubtful)
         removals.extend(stock.removals)
         corpses.extend(stock.corpses)
         wants.extend(_wants(model, stock))
@@ -99,7 +102,9 @@ def _orphaned(replica: Replica, models: Mapping[str, object], states: Mapping[st
     return None
 
 
-def _sort(model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str, NodeState]) -> _Stock:
+def _sort(
+    model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str, NodeState], doubtful: frozenset[str]
+) -> _Stock:
     desired = desired_replicas(model.model)
     current: list[Replica] = []
     stand_ins: list[StandIn] = []
@@ -108,16 +113,22 @@ def _sort(model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str
         reason = _leaving(replica, model, states)
         if reason is None:
             current.append(replica)
+        elif desired and _is_absent(replica, states):
+            continue
         elif replica.state is ReplicaState.READY:
             stand_ins.append(StandIn(replica=replica, reason=reason, silent=_on(replica, states, {NodeState.LOST})))
         else:
             removals.append(Removal(replica=replica.id, reason=reason))
-    current.sort(key=lambda replica: _keep(replica, states))
+    current.sort(key=lambda replica: _keep(replica, states, doubtful))
+    serving = sum(r.state is ReplicaState.READY and r.id not in doubtful for r in current[:desired])
     surplus = f"{len(current)} replicas, {desired} wanted"
-    removals.extend(Removal(replica=replica.id, reason=surplus) for replica in current[desired:])
+    removals.extend(
+        Removal(replica=replica.id, reason=surplus)
+        for replica in current[desired:]
+        if serving or not desired or replica.state is not ReplicaState.READY
+    )
     current = current[:desired]
-    serving = sum(replica.state is ReplicaState.READY for replica in current)
-    stand_ins.sort(key=lambda one: _keep(one.replica, states), reverse=True)
+    stand_ins.sort(key=lambda one: _keep(one.replica, states, doubtful), reverse=True)
     dismissed = max(0, len(stand_ins) - max(0, desired - serving))
     removals.extend(Removal(replica=one.replica.id, reason=one.reason) for one in stand_ins[:dismissed])
     return _Stock(
@@ -143,10 +154,17 @@ def _on(replica: Replica, states: Mapping[str, NodeState], among: Iterable[NodeS
     return any(states[shard.allocation.node] in among for shard in replica.shards)
 
 
-def _keep(replica: Replica, states: Mapping[str, NodeState]) -> tuple[object, ...]:
-    """Order in which replicas are worth keeping: serving, on nodes that answer, furthest on, oldest."""
+def _is_absent(replica: Replica, states: Mapping[str, NodeState]) -> bool:
+    """True for a ready replica that is gone with its nodes, and may come back with them."""
+    return replica.state is ReplicaState.READY and all(
+        states[shard.allocation.node] is NodeState.LOST for shard in replica.shards
+    )
+
+
+def _keep(replica: Replica, states: Mapping[str, NodeState], doubtful: frozenset[str]) -> tuple[object, ...]:
+    """Order in which replicas are worth keeping: on nodes that answer, furthest on, surely serving, oldest."""
     progress = (ReplicaState.READY, ReplicaState.STARTING, ReplicaState.FAILED).index(replica.state)
-    return (_on(replica, states, _SILENT), progress, replica.created_at, replica.id)
+    return (_on(replica, states, _SILENT), progress, replica.id in doubtful, replica.created_at, replica.id)
 
 
 def _wants(model: ModelSnapshot, stock: _Stock) -> Iterable[Want]:

@@ -6,12 +6,13 @@ from typing import Protocol
 
 import msgspec
 
-from llmgw.core.node_lifecycle import shown_state
+from llmgw.core.node_lifecycle import is_settling, shown_state
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
 from llmgw.ports import FleetRows
 from llmgw.schema.model import Model, ModelStatus, Profile
-from llmgw.schema.node import Node
+from llmgw.schema.node import Node, Reachability
 from llmgw.schema.plan import Claim
+from llmgw.schema.replica import ReplicaState, ShardPhase
 from llmgw.schema.report import ShardReport
 from llmgw.schema.value import Value
 from llmgw.schema.weights import Weights
@@ -47,10 +48,17 @@ class Observer:
         return Snapshot(
             now=now,
             nodes=tuple(
-                NodeSnapshot(node=node, state=shown_state(node), reports=reports.get(node.id)) for node in rows.nodes
+                NodeSnapshot(
+                    node=node,
+                    state=shown_state(node),
+                    reports=reports.get(node.id),
+                    settling=is_settling(node, now),
+                )
+                for node in rows.nodes
             ),
             models=tuple(self._model(model, statuses.get(model.name)) for model in rows.models),
             replicas=rows.replicas,
+            doubtful=_doubtful(rows, reports),
         )
 
     def _model(self, model: Model, status: ModelStatus | None) -> ModelSnapshot:
@@ -71,6 +79,24 @@ class Observer:
         resolved = self._resolve(model, weights, cores)
         self._known[model.name] = (inputs, resolved)
         return resolved
+
+
+def _doubtful(rows: FleetRows, reports: Mapping[str, tuple[ShardReport, ...]]) -> frozenset[str]:
+    """Name the replicas stored as ready that no connected agent says are ready."""
+    connected = {node.id for node in rows.nodes if node.reachability is Reachability.CONNECTED}
+    said = {
+        (report.id, report.attempt)
+        for node, found in reports.items()
+        if node in connected
+        for report in found
+        if report.phase is ShardPhase.READY
+    }
+    return frozenset(
+        replica.id
+        for replica in rows.replicas
+        if replica.state is ReplicaState.READY
+        and any((shard.id, replica.attempt) not in said for shard in replica.shards)
+    )
 
 
 class Sources:

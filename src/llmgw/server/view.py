@@ -6,7 +6,7 @@ from datetime import datetime
 from llmgw.ports import FleetRows
 from llmgw.schema.key import ApiKey
 from llmgw.schema.model import Model, ModelStatus
-from llmgw.schema.node import Node
+from llmgw.schema.node import Node, Reachability
 from llmgw.schema.replica import Replica, ReplicaState
 from llmgw.schema.report import ShardReport
 from llmgw.schema.view import KeyEntry, Route, RouteReplica, RoutesDelta
@@ -52,11 +52,10 @@ def _route(
     nodes: Mapping[str, Node],
     reports: Mapping[str, ShardReport],
 ) -> Route:
-    ready = tuple(
-        _replica(replica, model, nodes)
-        for replica in replicas
-        if replica.state is ReplicaState.READY and replica.shards[0].endpoint is not None
-    )
+    asked = [one for one in replicas if one.state is ReplicaState.READY and one.shards[0].endpoint is not None]
+    # On a lost node nothing answers, or it would not be lost: it is asked only where there is no other.
+    there = [one for one in asked if not _is_lost(one, nodes)] or asked
+    ready = tuple(_replica(replica, model, nodes) for replica in there)
     return Route(
         model=model.name,
         role=model.role,
@@ -64,6 +63,11 @@ def _route(
         replicas=ready,
         unavailable=None if ready else unavailable(model, status, replicas, reports),
     )
+
+
+def _is_lost(replica: Replica, nodes: Mapping[str, Node]) -> bool:
+    found = (nodes.get(shard.allocation.node) for shard in replica.shards)
+    return any(node is not None and node.reachability is Reachability.LOST for node in found)
 
 
 def _replica(replica: Replica, model: Model, nodes: Mapping[str, Node]) -> RouteReplica:

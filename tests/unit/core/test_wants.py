@@ -1,5 +1,7 @@
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from llmgw.core.wants import wanted
 from llmgw.schema.model import ModelStatus, Parked, Profile
 from llmgw.schema.node import Intent, Reachability
@@ -26,8 +28,9 @@ def replica(name, *, node="n1", minutes=0, **fields):
     return make_replica(name, allocations=[make_allocation(node)], created_at=created_at, **fields)
 
 
-def removed(*replicas, models, nodes=(N1, N2)):
-    return {one.replica: one.reason for one in wanted(make_snapshot(nodes, models, replicas)).removals}
+def removed(*replicas, models, nodes=(N1, N2), doubtful=()):
+    snapshot = replace(make_snapshot(nodes, models, replicas), doubtful=frozenset(doubtful))
+    return {one.replica: one.reason for one in wanted(snapshot).removals}
 
 
 def count(*replicas, models, nodes=(N1, N2)):
@@ -71,7 +74,7 @@ def test_unreachable_and_cordoned_nodes_keep_their_replicas():
 
 
 def test_a_stand_in_serves_until_another_does():
-    for nodes, revision in (((LOST, N2), 1), ((DRAINING, N2), 1), ((N1, N2), 2)):
+    for nodes, revision in (((DRAINING, N2), 1), ((N1, N2), 2)):
         model = make_model(revision=revision)
         new = replica("rb", node="n2", revision=revision, state=ReplicaState.STARTING)
         ready = replica("rb", node="n2", revision=revision)
@@ -80,6 +83,36 @@ def test_a_stand_in_serves_until_another_does():
         assert removed(replica("ra"), new, models=[model], nodes=nodes) == {}
         assert count(replica("ra"), new, models=[model], nodes=nodes) == 0
         assert set(removed(replica("ra"), ready, models=[model], nodes=nodes)) == {"ra"}
+
+
+def test_one_that_is_lost_with_its_node_keeps_its_row_and_waits_for_nothing():
+    model, new = make_model(), replica("rb", node="n2", minutes=9)
+    assert count(replica("ra"), models=[model], nodes=[LOST, N2]) == 1
+    assert removed(replica("ra"), new, models=[model], nodes=[LOST, N2]) == {}
+    assert count(replica("ra"), new, models=[model], nodes=[LOST, N2]) == 0
+    starting = replica("ra", state=ReplicaState.STARTING)
+    assert set(removed(starting, new, models=[model], nodes=[LOST, N2])) == {"ra"}
+    assert set(removed(replica("ra"), models=[make_model(min=0)], nodes=[LOST, N2])) == {"ra"}
+
+
+def test_of_a_node_that_came_back_the_healthy_older_one_stays_and_a_newer_one_goes():
+    back, new = replica("ra"), replica("rb", node="n2", minutes=9)
+    assert set(removed(back, new, models=[make_model()])) == {"rb"}
+    starting = replica("rb", node="n2", minutes=9, state=ReplicaState.STARTING)
+    assert set(removed(back, starting, models=[make_model()])) == {"rb"}
+
+
+def test_one_that_came_back_without_its_engine_does_not_cost_the_only_healthy_one():
+    back, new = replica("ra"), replica("rb", node="n2", minutes=9)
+    assert set(removed(back, new, models=[make_model()], doubtful={"ra"})) == {"ra"}
+    silent = make_node("n2", reachability=Reachability.UNREACHABLE)
+    assert removed(back, new, models=[make_model()], nodes=[N1, silent], doubtful={"ra", "rb"}) == {}
+
+
+def test_a_doubtful_replacement_dismisses_no_stand_in():
+    pair = replica("ra"), replica("rb", node="n2")
+    assert set(removed(*pair, models=[make_model()], nodes=[DRAINING, N2])) == {"ra"}
+    assert removed(*pair, models=[make_model()], nodes=[DRAINING, N2], doubtful={"rb"}) == {}
 
 
 def test_what_does_not_serve_does_not_stand_in():

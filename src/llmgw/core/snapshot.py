@@ -27,6 +27,8 @@ class ModelSnapshot(Value, frozen=True, kw_only=True):
     model: Model
     status: ModelStatus
     claim: Claim
+    wanted: int | None = None
+    """Replicas demand asks for, see `core.demand`; `None`: nothing is known of demand."""
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
@@ -39,3 +41,5 @@ class Snapshot(Value, frozen=True, kw_only=True):
     doubtful: frozenset[str] = frozenset()
     """Ids of replicas stored as ready of which no agent says so now: they are not stopped, and nothing is stopped
     because of them."""
+    idle_s: dict[str, float] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    """Seconds since each replica was last asked, at least so many; without an entry nothing is known."""

@@ -14,6 +14,7 @@ from llmgw.schema.replica import Replica, ReplicaState
 from llmgw.schema.summary import (
     ClassCounts,
     FabricCounts,
+    IdleReplica,
     ModelCounts,
     NodeCounts,
     ParkedModel,
@@ -21,6 +22,9 @@ from llmgw.schema.summary import (
     Summary,
 )
 from llmgw.schema.weights import Weights
+
+IDLE_S = 600.0
+"""Seconds without a request after which a replica is named: spec, section 10."""
 
 
 def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: int | None) -> Summary:
@@ -43,6 +47,7 @@ def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: in
             seen.model.name for seen in short if _is_unplaceable(seen, total[seen.model.name], ready[seen.model.name])
         ),
         parked=tuple(_parked(models)),
+        idle_replicas=tuple(_idle(snapshot)),
     )
 
 
@@ -51,7 +56,7 @@ def _status(seen: ModelSnapshot) -> ModelStatus:
 
 
 def _is_satisfied(seen: ModelSnapshot, ready: int) -> bool:
-    return ready >= desired_replicas(seen.model) and _status(seen).parked is None
+    return ready >= desired_replicas(seen.model, seen.wanted) and _status(seen).parked is None
 
 
 def _is_unplaceable(seen: ModelSnapshot, total: int, ready: int) -> bool:
@@ -65,6 +70,19 @@ def _parked(models: Iterable[ModelSnapshot]) -> Iterable[ParkedModel]:
         parked = _status(seen).parked
         if parked is not None:
             yield ParkedModel(model=seen.model.name, failures=parked.failures, reason=parked.reason)
+
+
+def _idle(snapshot: Snapshot) -> Iterable[IdleReplica]:
+    """Name ready replicas that nobody asked for long enough, and were ready all the while."""
+    for replica in sorted(snapshot.replicas, key=lambda replica: replica.id):
+        unasked_s = snapshot.idle_s.get(replica.id)
+        if replica.state is not ReplicaState.READY or unasked_s is None:
+            continue
+        ready_s = (snapshot.now - (replica.ready_at or replica.state_since)).total_seconds()
+        idle_s = min(unasked_s, ready_s)
+        if idle_s >= IDLE_S:
+            devices = sum(len(shard.allocation.devices) for shard in replica.shards)
+            yield IdleReplica(id=replica.id, model=replica.model, idle_seconds=int(idle_s), gpus=devices)
 
 
 def _count_nodes(nodes: tuple[NodeSnapshot, ...]) -> NodeCounts:

@@ -105,7 +105,7 @@ def _orphaned(replica: Replica, models: Mapping[str, object], states: Mapping[st
 def _sort(
     model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str, NodeState], doubtful: frozenset[str]
 ) -> _Stock:
-    desired = desired_replicas(model.model)
+    desired = desired_replicas(model.model, model.wanted)
     current: list[Replica] = []
     stand_ins: list[StandIn] = []
     removals: list[Removal] = []
@@ -170,7 +170,7 @@ def _keep(replica: Replica, states: Mapping[str, NodeState], doubtful: frozenset
 def _wants(model: ModelSnapshot, stock: _Stock) -> Iterable[Want]:
     if parked(model) is not None:
         return
-    have, desired = len(stock.current), desired_replicas(model.model)
+    have, desired = len(stock.current), desired_replicas(model.model, model.wanted)
     covered = sum(not one.silent for one in stock.stand_ins)
     pending = sum(replica.state is not ReplicaState.READY for replica in stock.current)
     # What nobody covers is wanted at once; what stand-ins cover is replaced one at a time.

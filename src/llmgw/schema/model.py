@@ -51,6 +51,8 @@ class Model(Value, frozen=True, kw_only=True):
     role: Role = Role.CHAT
     min: int = 1
     max: int = 1
+    idle_s: float | None = None
+    """Seconds without a request after which replicas above `min` are stopped; `None` or 0: they stay."""
     profile: Profile = Profile()
     revision: int = 1
     created_at: datetime

@@ -1,8 +1,12 @@
 """Demand: what gateways said last, by gateway. Absolute values that expire, so that a dead gateway's vanish."""
 
+from collections.abc import Iterable
+
+from llmgw.core.demand import ModelLoad
 from llmgw.ports import Clock
 from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand
 from llmgw.schema.value import Value
+from llmgw.server.changes import Changes
 
 DEMAND_EXPIRES_S = 3.0
 """Three missed reports: gateways report each second (contracts, the gateway's link)."""
@@ -28,6 +32,10 @@ class DemandBoard:
         self._gateways: dict[str, GatewayLive] = {}
         self._reports: dict[str, tuple[float, DemandReport]] = {}
         self._answered: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        self._since = clock.monotonic()
+        self.held = Changes()
+        """Told when requests of some model begin to wait."""
 
     def connect(self, gateway: GatewayLive) -> None:
         """Take on a gateway; replaces an older stream of the same name."""
@@ -41,11 +49,17 @@ class DemandBoard:
     def report(self, report: DemandReport) -> None:
         """Take in a report; it replaces the gateway's last one."""
         now = self._clock.monotonic()
+        _, before = self._reports.get(report.gateway, (now, None))
         self._reports[report.gateway] = (now, report)
         for replica, one in report.replicas.items():
             age = one.last_answered_age_s
+            if one.in_flight or age is not None:
+                asked_at = now if one.in_flight else now - (age or 0.0)
+                self._asked[replica] = max(asked_at, self._asked.get(replica, asked_at))
             if age is not None and age <= ANSWERED_S:
                 self._answered[replica] = max(now - age, self._answered.get(replica, now - age))
+        if any(one.held and not _held(before, model) for model, one in report.models.items()):
+            self.held.notify()
 
     def gateways(self) -> tuple[GatewayLive, ...]:
         """Give the connected gateways by name."""
@@ -58,6 +72,20 @@ class DemandBoard:
             for model, one in report.models.items():
                 demand.setdefault(model, []).append((gateway, one))
         return demand
+
+    def loads(self) -> dict[str, ModelLoad] | None:
+        """Give the demand of each model, summed up over gateways; `None` while none reports."""
+        if not self._fresh():
+            return None
+        return {model: _sum(one for _, one in parts) for model, parts in self.by_model().items()}
+
+    def idle_s(self, replicas: Iterable[str]) -> dict[str, float]:
+        """Give for each replica the seconds since it was last asked, at least; nothing while no gateway reports."""
+        if not self._fresh():
+            return {}
+        now = self._clock.monotonic()
+        self._asked = {replica: self._asked.get(replica, self._since) for replica in replicas}
+        return {replica: now - at for replica, at in self._asked.items()}
 
     def answering(self) -> frozenset[str]:
         """Name the replicas that answered a request within the last `ANSWERED_S`, at whichever gateway."""
@@ -72,3 +100,19 @@ class DemandBoard:
     def _fresh(self) -> dict[str, DemandReport]:
         oldest = self._clock.monotonic() - DEMAND_EXPIRES_S
         return {name: report for name, (at, report) in self._reports.items() if at >= oldest}
+
+
+def _held(report: DemandReport | None, model: str) -> int:
+    one = report.models.get(model) if report is not None else None
+    return one.held if one is not None else 0
+
+
+def _sum(parts: Iterable[ModelDemand]) -> ModelLoad:
+    found = tuple(parts)
+    waits = [one.oldest_wait_s for one in found if one.oldest_wait_s is not None]
+    return ModelLoad(
+        held=sum(one.held for one in found),
+        in_flight=sum(one.in_flight for one in found),
+        arrivals=sum(one.arrivals for one in found),
+        oldest_wait_s=max(waits, default=None),
+    )

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
+from llmgw.core.demand import ModelLoad
 from llmgw.core.snapshot import Snapshot
 from llmgw.ports import Clock, FleetRows, PutAdminToken, PutApiKey, PutSetting, Store, Write
 from llmgw.schema.demand import MetricSample, ModelDemand
@@ -79,10 +82,13 @@ class Fleet:
         self._loaded = False
         self._failures = 0
         self._failure: StoreUnavailable | None = None
+        self.wanted: Mapping[str, int] = {}
+        """Replicas demand asks for, by model: told by the reconciler while this process leads, else empty."""
         self.changes = Changes()
         """Told when rows, keys or settings changed, after they did."""
         self.wakes = Changes()
         """Told when the reconciler should look at once."""
+        demand.held.subscribe(self.wake)
 
     # What is known -------------------------------------------------------------------------------
 
@@ -124,7 +130,8 @@ class Fleet:
     def snapshot(self) -> Snapshot:
         """Give the whole fleet now: what plans, summaries and pages are made of. Profiles are resolved in it."""
         reports = {live.node: live.reports for live in self._live.all()}
-        return self._observer.snapshot(self._rows, reports=reports, now=self._clock.now())
+        found = self._observer.snapshot(self._rows, reports=reports, now=self._clock.now(), wanted=self.wanted)
+        return replace(found, idle_s=self._demand.idle_s(replica.id for replica in found.replicas))
 
     def node_live(self, node: str) -> Live | None:
         """Give what a node's agent says now; `None` when not heard since this control plane leads."""
@@ -133,6 +140,10 @@ class Fleet:
     def demand(self) -> dict[str, list[tuple[str, ModelDemand]]]:
         """Give the demand that has not expired: per model, (gateway, demand)."""
         return self._demand.by_model()
+
+    def loads(self) -> dict[str, ModelLoad] | None:
+        """Give the demand that has not expired, summed up by model; `None` while no gateway reports."""
+        return self._demand.loads()
 
     def metric_samples(self) -> tuple[MetricSample, ...]:
         """Give all gateways' metric samples that have not expired."""

@@ -40,8 +40,18 @@ class Observer:
         self._known: dict[str, tuple[object, Resolved]] = {}
         self._sources = Sources(())
 
-    def snapshot(self, rows: FleetRows, *, reports: Mapping[str, tuple[ShardReport, ...]], now: datetime) -> Snapshot:
-        """Give the fleet at `now`. Models carry their profile resolved; `reports` has the nodes heard so far."""
+    def snapshot(
+        self,
+        rows: FleetRows,
+        *,
+        reports: Mapping[str, tuple[ShardReport, ...]],
+        now: datetime,
+        wanted: Mapping[str, int] | None = None,
+    ) -> Snapshot:
+        """Give the fleet at `now`. Models carry their profile resolved; `reports` has the nodes heard so far.
+
+        `wanted` has the replicas demand asks for, by model.
+        """
         if self._sources.nodes is not rows.nodes:
             self._sources = Sources(rows.nodes)
         statuses = {status.model: status for status in rows.statuses}
@@ -56,17 +66,20 @@ class Observer:
                 )
                 for node in rows.nodes
             ),
-            models=tuple(self._model(model, statuses.get(model.name)) for model in rows.models),
+            models=tuple(
+                self._model(model, statuses.get(model.name), (wanted or {}).get(model.name)) for model in rows.models
+            ),
             replicas=rows.replicas,
             doubtful=_doubtful(rows, reports),
         )
 
-    def _model(self, model: Model, status: ModelStatus | None) -> ModelSnapshot:
+    def _model(self, model: Model, status: ModelStatus | None, wanted: int | None) -> ModelSnapshot:
         resolved = self._resolved(model)
         return ModelSnapshot(
             model=msgspec.structs.replace(model, profile=resolved.profile),
             status=status or ModelStatus(model=model.name, revision=model.revision),
             claim=resolved.claim,
+            wanted=wanted,
         )
 
     def _resolved(self, model: Model) -> Resolved:

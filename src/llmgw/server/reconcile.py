@@ -11,6 +11,7 @@ from llmgw.schema.lease import Fence
 from llmgw.server.fleet import Fleet
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
+from llmgw.server.scaling import Scaling
 from llmgw.server.turn import Heard, Rules, Turn, decide
 from llmgw.telemetry import log
 
@@ -67,6 +68,7 @@ class Reconciler:
         self._rules = rules
         self._hearing = hearing
         self._answering = answering
+        self._scaling = Scaling()
         self._violations: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -80,6 +82,7 @@ class Reconciler:
                 await _first(woken, TURN_S)
                 woken.clear()
         finally:
+            self._fleet.wanted = {}
             for end in ends:
                 end()
 
@@ -92,6 +95,7 @@ class Reconciler:
         decided: list[tuple[Turn, tuple[Live, ...]]] = []
 
         def choose(rows: FleetRows) -> tuple[Write, ...]:
+            self._fleet.wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
             heard = self._heard()
             turn = decide(rows, heard, self._rules, self._observer)
             decided.append((turn, heard.live))
@@ -119,6 +123,7 @@ class Reconciler:
             live=self._live.all(),
             now=self._clock.now(),
             hearing=self._hearing.monotonic(),
+            wanted=dict(self._fleet.wanted),
             answering=self._answering(),
         )
 

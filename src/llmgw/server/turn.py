@@ -36,6 +36,8 @@ class Heard(Value, frozen=True, kw_only=True):
     now: datetime
     hearing: float
     """Hearing time: it stands still while this process could not have heard anybody."""
+    wanted: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    """Replicas demand asks for, by model."""
     answering: frozenset[str] = frozenset()
     """Ids of replicas that answered requests lately, as gateways say."""
 
@@ -97,7 +99,7 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> T
     rows = fold(rows, advanced)
 
     reports = {live.node: live.reports for live in heard.live}
-    snapshot = observer.snapshot(rows, reports=reports, now=heard.now)
+    snapshot = observer.snapshot(rows, reports=reports, now=heard.now, wanted=heard.wanted)
     plan = rules.planner(snapshot)
     violations = lint(snapshot, plan)
     if not violations:

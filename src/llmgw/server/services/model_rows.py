@@ -41,7 +41,7 @@ def state_of(status: ModelStatus, replicas: tuple[ReplicaRow, ...], *, desired: 
 
 
 def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...]) -> ModelRow:
-    desired = desired_replicas(written)
+    desired = desired_replicas(written, seen.wanted)
     state, reason = state_of(seen.status, replicas, desired=desired)
     return ModelRow(
         name=written.name,

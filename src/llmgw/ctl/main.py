@@ -8,6 +8,14 @@ from llmgw.ctl.session import Session
 _NODE = {
     "list": ("llmgw.ctl.node_list:node_list", "All nodes."),
     "show": ("llmgw.ctl.node_show:node_show", "One node."),
+    "cordon": ("llmgw.ctl.node_cordon:node_cordon", "Place nothing new on a node."),
+    "uncordon": ("llmgw.ctl.node_uncordon:node_uncordon", "End a cordon or a drain."),
+    "drain": ("llmgw.ctl.node_drain:node_drain", "Move all replicas off a node."),
+    "remove": ("llmgw.ctl.node_remove:node_remove", "Forget a node whose agent is gone."),
+    "replace-silent": (
+        "llmgw.ctl.node_replace_silent:node_replace_silent",
+        "Replace nodes that fell silent together.",
+    ),
 }
 _MODEL = {
     "serve": ("llmgw.ctl.model_serve:model_serve", "Serve a model."),

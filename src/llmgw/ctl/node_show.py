@@ -5,6 +5,12 @@ import click
 from llmgw.ctl.output import ago, fields, size, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.node import NodeRow
+from llmgw.schema.node import Replacement
+
+_REPLACEMENT = {
+    Replacement.HELD: "off: it fell silent with many others (llmgw ctl node replace-silent)",
+    Replacement.SERVING: "off: its engines answer, only its agent is silent",
+}
 
 
 @click.command("show")
@@ -21,6 +27,9 @@ def _text(row: NodeRow) -> str:
         [
             ("node", row.id),
             ("state", f"{row.state}" + (f" ({row.intent_reason})" if row.intent_reason else "")),
+            ("replacement", _REPLACEMENT.get(row.replacement)),
+            ("takes nothing new", f"until {row.settles_at:%H:%M:%S} UTC, after a silence" if row.settles_at else None),
+            ("silent lately", f"{row.flaps} times in ten minutes" if row.flaps > 1 else None),
             ("agent", f"{facts.agent_version}, {'connected' if row.connected else 'not connected'}"),
             ("joined", ago(row.registered_at)),
             ("host", f"{facts.hostname} ({facts.address}), {host.os}, Linux {host.kernel}, {host.machine}"),

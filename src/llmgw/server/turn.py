@@ -6,12 +6,14 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from llmgw.core.desired import desired_shards, digest, watch_paths
+from llmgw.core.node_intent import drained
 from llmgw.core.parking import BackoffPolicy, for_revision
 from llmgw.core.plan_lint import lint
 from llmgw.core.replica_fsm import advance
 from llmgw.core.snapshot import Snapshot
 from llmgw.ports import AppendEvent, DeleteReplica, FleetRows, PutNode, PutReplica, PutStatus, Write
 from llmgw.schema.desired import DesiredShard, DesiredState, Mode
+from llmgw.schema.event import Event, Severity
 from llmgw.schema.lease import Fence
 from llmgw.schema.model import ModelStatus
 from llmgw.schema.node import Node, Reachability
@@ -107,6 +109,10 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> T
         writes.extend(carried_out)
         rows = fold(rows, carried_out)
 
+    emptied = _drained(rows, heard.now)
+    writes.extend(emptied)
+    rows = fold(rows, emptied)
+
     sets = desired_sets(rows, snapshot, heard.live)
     writes.extend(_counted(rows, sets))
     return Turn(writes=tuple(writes), sets=sets, violations=violations)
@@ -161,6 +167,16 @@ def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[W
             writes.append(PutReplica(replica=step.replica))
         writes.extend(AppendEvent(event=event) for event in step.events)
     writes.extend(PutStatus(status=status) for name, status in statuses.items() if status != before.get(name))
+    return writes
+
+
+def _drained(rows: FleetRows, now: datetime) -> list[Write]:
+    """Give the writes for nodes whose drain is over."""
+    writes: list[Write] = []
+    for node in drained(rows.nodes, rows.replicas):
+        message = f"node {node.id} is drained: nothing runs on it, and nothing is placed on it until it is uncordoned"
+        event = Event(at=now, kind="node.drained", severity=Severity.INFO, message=message, node=node.id)
+        writes.extend((PutNode(node=node), AppendEvent(event=event)))
     return writes
 
 

@@ -9,7 +9,7 @@ from llmgw.ports import DeleteReplica, FleetRows, PutNode, PutReplica
 from llmgw.schema.desired import Mode
 from llmgw.schema.lease import Fence
 from llmgw.schema.model import Model, ModelStatus, Profile
-from llmgw.schema.node import Node, Reachability
+from llmgw.schema.node import Intent, Node, Reachability
 from llmgw.schema.plan import Allocation, Placement, Plan
 from llmgw.schema.replica import Replica, ReplicaState, Shard, ShardPhase
 from llmgw.schema.report import ShardReport
@@ -152,3 +152,10 @@ def test_a_changed_model_starts_counting_failures_anew():
     after = fold(rows, turn(rows, live(generation=1)).writes)
     (status,) = after.statuses
     assert (status.revision, status.failures) == (2, 0)
+
+
+@pytest.mark.parametrize(("replicas", "intent"), [((), Intent.CORDONED), ((DRAINING,), Intent.DRAINING)])
+def test_a_drain_is_over_once_nothing_is_left_on_the_node(replicas, intent):
+    rows = FleetRows(nodes=(replace(NODE, intent=Intent.DRAINING),), replicas=replicas)
+    after = fold(rows, turn(rows, live(generation=-1), planner=nothing).writes)
+    assert after.nodes[0].intent is intent

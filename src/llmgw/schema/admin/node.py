@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from llmgw.schema.node import Intent, NodeFacts, NodeState, Reachability
+from llmgw.schema.node import Intent, NodeFacts, NodeState, Reachability, Replacement
 from llmgw.schema.report import Load
 from llmgw.schema.value import Value
 
@@ -32,6 +32,12 @@ class NodeRow(Value, frozen=True, kw_only=True):
     intent_reason: str | None = None
     reachability: Reachability
     reachability_since: datetime | None = None
+    replacement: Replacement = Replacement.ALLOWED
+    """Why a silent node is not replaced; says nothing of one that answers."""
+    flaps: int = 0
+    """How often its agent fell silent within the last ten minutes."""
+    settles_at: datetime | None = None
+    """It was silent and takes nothing new before; absent once that is over."""
     registered_at: datetime
     connected: bool
     """Its agent's stream to the leader is open now."""

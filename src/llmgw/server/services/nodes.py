@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from llmgw.core.inventory import NOTHING, Held, held_by_node, left_over
-from llmgw.core.node_lifecycle import shown_state
-from llmgw.ports import Clock
+from llmgw.core.node_lifecycle import flaps, is_settling, settles_at, shown_state
+from llmgw.ports import Clock, FleetRows
 from llmgw.schema.admin.node import FreeRow, HeldRow, NodeRow
 from llmgw.schema.errors import NotFound
 from llmgw.schema.node import Node
@@ -26,7 +26,19 @@ def one_node(fleet: Fleet, clock: Clock, node_id: str) -> NodeRow:
     for row in all_nodes(fleet, clock):
         if row.id == node_id:
             return row
-    raise NotFound(f"there is no node {node_id!r}", hint="llmgw ctl node list shows those there are")
+    raise _not_found(node_id)
+
+
+def find(rows: FleetRows, node_id: str) -> Node:
+    """Give a node as stored. Raises `NotFound`."""
+    for node in rows.nodes:
+        if node.id == node_id:
+            return node
+    raise _not_found(node_id)
+
+
+def _not_found(node_id: str) -> NotFound:
+    return NotFound(f"there is no node {node_id!r}", hint="llmgw ctl node list shows those there are")
 
 
 def _running(fleet: Fleet) -> Mapping[str, tuple[str, ...]]:
@@ -47,6 +59,9 @@ def _row(node: Node, held: Held, replicas: tuple[str, ...], live: Live | None, c
         intent_reason=node.intent_reason,
         reachability=node.reachability,
         reachability_since=node.reachability_since,
+        replacement=node.replacement,
+        flaps=flaps(node, clock.now()),
+        settles_at=settles_at(node) if is_settling(node, clock.now()) else None,
         registered_at=node.registered_at,
         connected=live is not None and live.connected,
         load=live.fresh_load(clock.monotonic()) if live is not None else None,

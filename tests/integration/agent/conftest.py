@@ -193,13 +193,21 @@ class Machine:
         shard = shard_for(self.model, grace_s=5.0)
         return msgspec.structs.replace(shard, id=f"{self._name}.0", replica=self._name, attempt=attempt)
 
-    async def until(self, phase, attempt=1):
+    async def until(self, phase, attempt=1, *, shard=None):
+        name = (shard or self.shard()).id
+
         def there():
-            report = self.control.reports.get(self.shard().id)
+            report = self.control.reports.get(name)
             return report is not None and (report.phase, report.attempt) == (phase, attempt)
 
         await self.control.until(there, within_s=60)
-        return self.control.reports[self.shard().id]
+        return self.control.reports[name]
+
+    def weights(self, *, zero_layers):
+        """Write a model that counts to 2,000, slowed down by layers."""
+        path = self.root / f"braked-{zero_layers}.gguf"
+        write_counting_model(path, last=2000, zero_layers=zero_layers, ff_width=8192)
+        return path
 
     async def serve(self, attempt=1):
         self.control.order([self.shard(attempt)])

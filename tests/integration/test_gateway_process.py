@@ -9,138 +9,20 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, suppress
-from pathlib import Path
+from contextlib import AsyncExitStack
 
 import openai
 import psutil
 import pytest
 
-from llmgw.link.frames import pack, read_frame
-from llmgw.schema.link import GatewayHello, GatewayMessage, GatewayReport, ViewDelta, ViewSnapshot
+from llmgw.schema.link import ViewDelta
 from llmgw.schema.model import Role
 from llmgw.schema.view import KeysSection, RoutesDelta, View
 from llmgw.testing.fake_engine import FakeEngine, Fault
+from llmgw.testing.gateway_process import GENEROUS_S, ControlPlane, GatewayProcess, Site, until
 from llmgw.testing.gateway_room import KEYS, SECRET, a_replica, a_route, a_view
 
-import msgspec  # isort: skip
-
 ASK = [{"role": "user", "content": "hi"}]
-GENEROUS_S = 20.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-async def until(reached: Callable[[], object], *, deadline_s: float = GENEROUS_S) -> None:
-    async with asyncio.timeout(deadline_s):
-        while not reached():  # noqa: ASYNC110 (what is waited for lies in other processes)
-            await asyncio.sleep(0.02)
-
-
-class ControlPlane:
-    """The control plane's end of a gateway's stream."""
-
-    def __init__(self, path: Path, view: View) -> None:
-        self.view = view
-        self.hellos: list[GatewayHello] = []
-        self.reports: list[GatewayReport] = []
-        self._path = path
-        self._streams: set[asyncio.StreamWriter] = set()
-        self._server: asyncio.Server | None = None
-
-    async def start(self) -> None:
-        self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._serve, str(self._path))
-
-    async def stop(self) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        for writer in tuple(self._streams):
-            writer.transport.abort()
-        await self._server.wait_closed()
-        self._server = None
-
-    def send(self, message: object) -> None:
-        for writer in self._streams:
-            writer.write(pack(message))
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        decoder = msgspec.json.Decoder(GatewayMessage)
-        self._streams.add(writer)
-        try:
-            while (frame := await read_frame(reader)) is not None:
-                message = decoder.decode(frame)
-                if isinstance(message, GatewayHello):
-                    self.hellos.append(message)
-                    writer.write(pack(ViewSnapshot(view=self.view)))
-                elif isinstance(message, GatewayReport):
-                    self.reports.append(message)
-        finally:
-            self._streams.discard(writer)
-            writer.transport.abort()
-
-
-class Gateway:
-    """A gateway's processes."""
-
-    def __init__(self, tmp_path: Path, *, workers: int = 2, drain_s: float = 5.0, more: str = "") -> None:
-        self.port = free_port()
-        self.data_dir = tmp_path / "gateway"
-        self.socket = tmp_path / "hub.sock"
-        self.config = tmp_path / "gateway.toml"
-        self.config.write_text(
-            f'data_dir = "{self.data_dir}"\ncontrol_socket = "{self.socket}"\nlisten = "127.0.0.1:{self.port}"\n'
-            f'workers = {workers}\ndrain_s = {drain_s}\nlog_format = "json"\n{more}'
-        )
-        self.log = tmp_path / "gateway.log"
-        self.process: subprocess.Popen[bytes] | None = None
-        self._seen: dict[int, psutil.Process] = {}
-
-    async def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: ASYNC220 (starting takes a millisecond)
-                [sys.executable, "-m", "llmgw.cli.main", "gateway", "--config", str(self.config)], stderr=log
-            )
-        await self.answering()
-
-    async def answering(self) -> None:
-        async with asyncio.timeout(GENEROUS_S):
-            while True:
-                with suppress(OSError, asyncio.IncompleteReadError):
-                    reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                    writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-                    if (await reader.read()).startswith(b"HTTP/1.1 200"):
-                        writer.close()
-                        return
-                assert self.process is None or self.process.poll() is None, self.log.read_text()
-                await asyncio.sleep(0.02)
-
-    def workers(self) -> list[int]:
-        found = psutil.Process(self.process.pid).children()
-        self._seen.update((one.pid, one) for one in found)
-        return sorted(one.pid for one in found if one.status() != psutil.STATUS_ZOMBIE)
-
-    def client(self, key: str = SECRET, **options) -> openai.AsyncOpenAI:
-        return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, **options)
-
-    async def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return await asyncio.to_thread(self.process.wait, GENEROUS_S)
-
-    async def end(self) -> None:
-        if self.process is not None:
-            with suppress(psutil.Error):
-                self.workers()
-            self.process.kill()
-            self.process.wait()
-        for one in self._seen.values():
-            with suppress(psutil.Error):
-                one.kill()
 
 
 @pytest.fixture
@@ -153,30 +35,13 @@ async def engine() -> AsyncIterator[FakeEngine]:
 async def room(tmp_path, engine) -> AsyncIterator[Callable]:
     async with AsyncExitStack() as stack:
 
-        async def make(**options) -> tuple[Gateway, ControlPlane]:
-            gateway = Gateway(tmp_path, **options)
-            stack.push_async_callback(gateway.end)
-            control = ControlPlane(gateway.socket, a_view(a_route(a_replica("r1", engine.url, key="engine-key"))))
-            stack.push_async_callback(control.stop)
-            await control.start()
-            await gateway.start()
-            await knows(gateway)
-            return gateway, control
+        async def make(**options) -> tuple[GatewayProcess, ControlPlane]:
+            view = a_view(a_route(a_replica("r1", engine.url, key="engine-key")))
+            site = await stack.enter_async_context(Site(tmp_path, view, **options))
+            await site.gateway.knows()
+            return site.gateway, site.control
 
         yield make
-
-
-async def knows(gateway: Gateway, model: str = "tiny") -> None:
-    """Wait until every worker serves a model."""
-    asked = 0
-    async with gateway.client() as client, asyncio.timeout(GENEROUS_S):
-        while asked < 6:
-            with suppress(openai.APIStatusError, openai.APIConnectionError):
-                await client.models.retrieve(model, extra_headers={"connection": "close"})
-                asked += 1
-                continue
-            asked = 0
-            await asyncio.sleep(0.05)
 
 
 async def test_the_openai_package_is_served_plain_streamed_and_in_its_errors(room):
@@ -223,7 +88,7 @@ async def test_embeddings_are_served_by_a_model_in_that_role(room, engine):
     gateway, control = await room()
     route = a_route(a_replica("r2", engine.url, key="engine-key"), model="org/vectors", role=Role.EMBED)
     control.send(ViewDelta(routes=RoutesDelta(base=1, version=2, changed=(route,))))
-    await knows(gateway, "org/vectors")
+    await gateway.knows("org/vectors")
     async with gateway.client() as client:
         answer = await client.embeddings.create(model="org/vectors", input=["a", "b"])
         assert len(answer.data) == 2
@@ -343,7 +208,7 @@ async def test_sigterm_lets_open_answers_end_and_takes_no_new_ones(room, engine)
         await until(lambda: refuses(gateway.port))
         assert len([chunk async for chunk in stream]) >= 6
         assert await stopping == 0
-    assert not any(psutil.pid_exists(pid) for pid in gateway._seen)
+    assert not any(psutil.pid_exists(pid) for pid in gateway.seen)
 
 
 def refuses(port: int) -> bool:
@@ -386,7 +251,7 @@ async def test_the_request_log_holds_no_prompt_and_no_key(room):
     gateway, _ = await room()
     async with gateway.client() as client:
         await client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": "a-private-word"}])
-    await until(lambda: "request.done" in gateway.log.read_text())
+    await until(lambda: '"chat"' in gateway.log.read_text())
     text = gateway.log.read_text()
     line = next(json.loads(row) for row in text.splitlines() if "request.done" in row and "chat" in row)
     assert (line["model"], line["status"], line["key"], line["completion_tokens"]) == ("tiny", 200, "lk_ABCDEFGH", 8)

@@ -1,61 +1,129 @@
-"""Which nodes can take a shard: all nodes grouped by equal offer, and the room left as a plan fills it."""
+"""Which nodes can take a shard: all nodes by kind and free devices, and the room left as a plan fills it.
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+Nothing here looks at every node for every question: kinds are judged once per need, and within a kind the nodes with
+equal free devices lie in the order in which they would be chosen.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from llmgw.core.fit import Need, Refusal, classes_of, fits, kind_refusal, may_yet_find, spare_refusal
-from llmgw.core.offer import MILLI, Kind, Spare, kind_of
+from llmgw.core.fit import (
+    Need,
+    Refusal,
+    after_weights,
+    apart,
+    before_weights,
+    classes_of,
+    may_yet_find,
+    offer_refusal,
+    spare_refusal,
+)
+from llmgw.core.ledger import Ledger
+from llmgw.core.offer import Kind, Offers, Sight
+from llmgw.core.rank import BlockRank, block_rank
+from llmgw.core.shelf import Entry, Shelf
 from llmgw.core.snapshot import NodeSnapshot
 from llmgw.schema.device import Device
 from llmgw.schema.plan import Allocation, Constraint, Rejection
 from llmgw.schema.replica import Replica
 
+Members = AbstractSet[str] | None
+"""Nodes of a kind; `None` is all of them."""
 
-class Group(NamedTuple):
-    """Nodes that offer the same; `nodes` sorted."""
+
+class Opening(NamedTuple):
+    """Nodes of one kind that a need may go to, apart from its amounts."""
 
     kind: Kind
-    spare: Spare
-    nodes: Sequence[str]
+    assumed: bool
+    """Nobody looked for its weights there."""
+    members: Members
+
+
+class Group(NamedTuple):
+    """Nodes with enough free devices whose choice costs the fleet the same; ask the shelf for those that fit."""
+
+    shelf: Shelf
+    members: Members
 
 
 class Rooms:
     """The room on all nodes. Lives within one plan; `claim` takes of it, `release` gives back."""
 
     def __init__(
-        self, nodes: Iterable[NodeSnapshot], replicas: Iterable[Replica], *, trust_silent: bool = False
+        self,
+        nodes: Iterable[NodeSnapshot],
+        replicas: Iterable[Replica],
+        *,
+        trust_silent: bool = False,
+        offers: Offers | None = None,
     ) -> None:
-        self._ledgers = {seen.node.id: _Ledger(seen, trust_silent=trust_silent) for seen in nodes}
+        offers = offers or Offers()
+        self.ledgers = {seen.node.id: Ledger(seen.node, offers.of(seen, trust_silent=trust_silent)) for seen in nodes}
         for replica in replicas:
             for shard in replica.shards:
-                if (ledger := self._ledgers.get(shard.allocation.node)) is not None:
+                if (ledger := self.ledgers.get(shard.allocation.node)) is not None:
                     ledger.book(shard.allocation, sign=1)
-        self._groups: dict[Kind, dict[Spare, list[str]]] = {}
-        for node in sorted(self._ledgers):
-            self._enter(node)
-        self._with_path: dict[str, list[Kind]] = {}
-        for kind in self._groups:
-            for path in kind.paths:
-                self._with_path.setdefault(path, []).append(kind)
-        self._unsearched = [kind for kind in self._groups if not kind.searched]
-        self._open: dict[Need, tuple[Kind, ...]] = {}
-        self.classes = tuple(sorted({count.device_class for kind in self._groups for count in kind.devices}))
-        self.fabrics = tuple(sorted({fabric for kind in self._groups for fabric in kind.fabrics}))
+        self.shelves = _arrange(self.ledgers.values())
+        self.by_sight = _by_sight(self.ledgers.values())
+        self.sizes = {kind: sum(len(s.entries) for s in shelves.values()) for kind, shelves in self.shelves.items()}
+        self._with_path = _with_path(self.by_sight)
+        self._unsearched = [sight for sight in self.by_sight if not sight.searched]
+        self._seen: dict[str, tuple[Opening, ...]] = {}
+        self._kinds: dict[Need, frozenset[Kind]] = {}
+        self._openings: dict[tuple[Need, str | None], tuple[Opening, ...]] = {}
+        self.classes = tuple(sorted({count.device_class for kind in self.shelves for count in kind.devices}))
+        self.fabrics = tuple(sorted({fabric for kind in self.shelves for fabric in kind.fabrics}))
 
-    def candidates(self, need: Need, device_class: str | None, fabric: str | None) -> Iterator[Group]:
-        """Give the nodes that can take a shard now, in a class and, where named, in a fabric."""
-        for kind in self._open_kinds(need):
-            if fabric is not None and fabric not in kind.fabrics:
+    def groups(self, need: Need, device_class: str | None, fabric: str | None) -> dict[BlockRank, list[Group]]:
+        """Give the nodes with enough free devices of a class, by rank; in a fabric where one is named."""
+        found: dict[BlockRank, list[Group]] = {}
+        for opening in self.openings(need):
+            if fabric is not None and fabric not in opening.kind.fabrics:
                 continue
-            for spare, nodes in self._groups[kind].items():
-                if fits(spare, need, device_class):
-                    yield Group(kind, spare, nodes)
+            at = None if device_class is None else opening.kind.place_of(device_class)
+            if device_class is not None and at is None:
+                continue
+            for shelf in self.shelves[opening.kind].values():
+                free = 0 if at is None else shelf.free[at]
+                if free >= need.devices:
+                    rank = block_rank(opening.kind, at, free, need, assumed=opening.assumed)
+                    found.setdefault(rank, []).append(Group(shelf, opening.members))
+        return found
+
+    def openings(self, need: Need) -> tuple[Opening, ...]:
+        """Give the nodes that a need may go to, apart from its amounts."""
+        alike = apart(need)
+        found = self._openings.get((alike, need.path))
+        if found is None:
+            kinds = self._open_kinds(alike)
+            if need.path is None:
+                found = tuple([Opening(kind, assumed=True, members=None) for kind in kinds])
+            else:
+                found = tuple([o for o in (self.reach(need.path) if kinds else ()) if o.kind in kinds])
+            self._openings[alike, need.path] = found
+        return found
+
+    def reach(self, path: str) -> tuple[Opening, ...]:
+        """Give the nodes that see weights, or may see them because nobody asked them to look."""
+        found = self._seen.get(path)
+        if found is None:
+            found = (
+                *self._gather(self._with_path.get(path, ()), assumed=False),
+                *self._gather((s for s in self._unsearched if path not in s.paths | s.missing), assumed=True),
+            )
+            self._seen[path] = found
+        return found
+
+    def place_of(self, node: str) -> tuple[Shelf, Entry]:
+        """Give the shelf a node is on now, and its entry there."""
+        ledger = self.ledgers[node]
+        return self.shelves[ledger.offer.kind][ledger.free()], ledger.entry()
 
     def free_devices(self, node: str, device_class: str) -> tuple[Device, ...]:
         """Give the healthy devices of one class that nobody holds, by index."""
-        free = [device for device in self._ledgers[node].free.values() if device.device_class == device_class]
-        return tuple(sorted(free, key=lambda device: (device.index, device.id)))
+        return self.ledgers[node].free_devices(device_class)
 
     def claim(self, allocation: Allocation) -> None:
         """Take what a shard will hold."""
@@ -65,91 +133,87 @@ class Rooms:
         """Give back what a shard held; a no-op for a node that is gone."""
         self._rebook(allocation, sign=-1)
 
+    def rejection(self, node: str, need: Need) -> Rejection:
+        """Tell why one node is not part of a replica."""
+        ledger = self.ledgers[node]
+        kind, sight = ledger.offer.kind, ledger.offer.sight
+        why = (
+            offer_refusal(kind, sight, need)
+            or spare_refusal(kind, ledger.spare(), need, classes_of(need, self.classes))
+            or _alone(need)
+        )
+        return Rejection(node=node, constraint=why.constraint, detail=why.detail)
+
     def rejections(self, need: Need) -> tuple[Rejection, ...]:
         """Tell for each node why it is not part of a replica, sorted by node."""
-        told: list[Rejection] = []
-        for kind, spares in self._groups.items():
-            for spare, nodes in spares.items():
-                why = self._why(kind, spare, need)
-                told.extend(Rejection(node=node, constraint=why.constraint, detail=why.detail) for node in nodes)
-        return tuple(sorted(told, key=lambda rejection: rejection.node))
+        return tuple(self.rejection(node, need) for node in sorted(self.ledgers))
 
     def may_yet_find(self, need: Need) -> bool:
         """True when some node lacks nothing but weights it has not looked for yet."""
-        return any(may_yet_find(kind, need) for kind in self._groups)
+        kinds = self._open_kinds(apart(need))
+        return bool(kinds) and any(
+            may_yet_find(sight, need) and not kinds.isdisjoint(nodes) for sight, nodes in self.by_sight.items()
+        )
 
-    def _open_kinds(self, need: Need) -> tuple[Kind, ...]:
-        found = self._open.get(need)
+    def _open_kinds(self, alike: Need) -> frozenset[Kind]:
+        found = self._kinds.get(alike)
         if found is None:
-            possible = self._groups if need.path is None else self._with_weights(need.path)
-            found = tuple(kind for kind in possible if kind_refusal(kind, need) is None)
-            self._open[need] = found
+            open_kinds = [k for k in self.shelves if not (before_weights(k, alike) or after_weights(k, alike))]
+            found = self._kinds[alike] = frozenset(open_kinds)
         return found
 
-    def _with_weights(self, path: str) -> list[Kind]:
-        holders = self._with_path.get(path, [])
-        return holders + [kind for kind in self._unsearched if path not in kind.paths]
-
-    def _why(self, kind: Kind, spare: Spare, need: Need) -> Refusal:
-        refusal = kind_refusal(kind, need)
-        if refusal is not None:
-            return refusal
-        refusals = [spare_refusal(kind, spare, need, name) for name in classes_of(need, self.classes)]
-        if len(refusals) == 1 and refusals[0] is not None:
-            return refusals[0]
-        if None not in refusals:
-            return spare_refusal(kind, spare, need, None) or _alone(need)
-        return _alone(need)
-
-    def _enter(self, node: str) -> None:
-        ledger = self._ledgers[node]
-        insort(self._groups.setdefault(ledger.kind, {}).setdefault(ledger.spare(), []), node)
-
-    def _leave(self, node: str) -> None:
-        ledger = self._ledgers[node]
-        spares, spare = self._groups[ledger.kind], ledger.spare()
-        del spares[spare][bisect_left(spares[spare], node)]
-        if not spares[spare]:
-            del spares[spare]
+    def _gather(self, sights: Iterable[Sight], *, assumed: bool) -> Iterator[Opening]:
+        found: dict[Kind, list[list[str]]] = {}
+        for sight in sights:
+            for kind, nodes in self.by_sight[sight].items():
+                found.setdefault(kind, []).append(nodes)
+        for kind, lists in found.items():
+            whole = sum(len(nodes) for nodes in lists) == self.sizes[kind]
+            yield Opening(kind, assumed, None if whole else frozenset().union(*lists))
 
     def _rebook(self, allocation: Allocation, *, sign: int) -> None:
-        ledger = self._ledgers.get(allocation.node)
+        ledger = self.ledgers.get(allocation.node)
         if ledger is None:
             return
-        self._leave(allocation.node)
+        shelves, free = self.shelves[ledger.offer.kind], ledger.free()
+        before = shelves[free]
+        before.take(ledger.entry())
+        if not before.entries:
+            del shelves[free]
         ledger.book(allocation, sign=sign)
-        self._enter(allocation.node)
+        free = ledger.free()
+        shelf = shelves.get(free)
+        if shelf is None:
+            shelf = shelves[free] = Shelf(ledger.offer.kind, free)
+        shelf.put(ledger.entry())
 
 
-class _Ledger:
-    """What is taken of one node. More than it has may be taken, when it shrank: then less than nothing is left."""
+def _arrange(ledgers: Iterable[Ledger]) -> dict[Kind, dict[tuple[int, ...], Shelf]]:
+    found: dict[Kind, dict[tuple[int, ...], list[Ledger]]] = {}
+    for ledger in ledgers:
+        found.setdefault(ledger.offer.kind, {}).setdefault(ledger.free(), []).append(ledger)
+    arranged: dict[Kind, dict[tuple[int, ...], Shelf]] = {}
+    for kind, by_free in found.items():
+        shelves = arranged[kind] = {}
+        for free, alike in by_free.items():
+            shelf = shelves[free] = Shelf(kind, free)
+            shelf.fill([ledger.entry() for ledger in alike])
+    return arranged
 
-    def __init__(self, seen: NodeSnapshot, *, trust_silent: bool) -> None:
-        self.kind = kind_of(seen, trust_silent=trust_silent)
-        self._healthy = {device.id: device for device in seen.node.facts.devices if device.problem is None}
-        self.free = dict(self._healthy)
-        self._milli_cores = 0
-        self._memory_bytes = 0
 
-    def book(self, allocation: Allocation, *, sign: int) -> None:
-        self._milli_cores += sign * round((allocation.cores or 0.0) * MILLI)
-        self._memory_bytes += sign * (allocation.memory_bytes or 0)
-        for name in allocation.devices:
-            if sign > 0:
-                self.free.pop(name, None)
-            elif name in self._healthy:
-                self.free[name] = self._healthy[name]
+def _by_sight(ledgers: Iterable[Ledger]) -> dict[Sight, dict[Kind, list[str]]]:
+    found: dict[Sight, dict[Kind, list[str]]] = {}
+    for ledger in ledgers:
+        found.setdefault(ledger.offer.sight, {}).setdefault(ledger.offer.kind, []).append(ledger.node.id)
+    return found
 
-    def spare(self) -> Spare:
-        counts: dict[str, int] = {}
-        for device in self.free.values():
-            counts[device.device_class] = counts.get(device.device_class, 0) + 1
-        kind = self.kind
-        return Spare(
-            milli_cores=None if kind.milli_cores is None else kind.milli_cores - self._milli_cores,
-            memory_bytes=None if kind.memory_bytes is None else kind.memory_bytes - self._memory_bytes,
-            devices=tuple(sorted(counts.items())),
-        )
+
+def _with_path(sights: Iterable[Sight]) -> dict[str, list[Sight]]:
+    found: dict[str, list[Sight]] = {}
+    for sight in sights:
+        for path in sight.paths:
+            found.setdefault(path, []).append(sight)
+    return found
 
 
 def _alone(need: Need) -> Refusal:

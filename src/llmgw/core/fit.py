@@ -6,7 +6,7 @@ Unknown constrains nothing.
 import msgspec
 
 from llmgw.core.amounts import cores_text, counted, memory_text
-from llmgw.core.offer import MILLI, Kind, Spare
+from llmgw.core.offer import MILLI, Kind, Sight, Spare
 from llmgw.core.snapshot import ModelSnapshot
 from llmgw.schema.engine import EngineInstall, EngineKind, EngineState
 from llmgw.schema.plan import Constraint
@@ -59,52 +59,58 @@ def need_of(model: ModelSnapshot) -> Need:
     )
 
 
-def kind_refusal(kind: Kind, need: Need) -> Refusal | None:
+def offer_refusal(kind: Kind, sight: Sight, need: Need) -> Refusal | None:
     """Give the first constraint that no stopping of replicas could lift; `None` when there is none."""
-    return (
-        _refuse_state(kind)
-        or _refuse_labels(kind, need)
-        or _refuse_engine(kind, need)
-        or _refuse_weights(kind, need)
-        or _refuse_devices(kind, need)
-        or _refuse_fabric(kind, need)
-    )
+    return before_weights(kind, need) or weights_refusal(sight, need) or after_weights(kind, need)
 
 
-def fits(spare: Spare, need: Need, device_class: str | None) -> bool:
-    """True when what is left suffices; the same question as `spare_refusal`, asked often and answered fast."""
-    if need.devices and (device_class is None or spare.of_class(device_class) < need.devices):
-        return False
-    if spare.milli_cores is not None and need.milli_cores > max(0, spare.milli_cores):
-        return False
-    return spare.memory_bytes is None or need.memory_bytes <= max(0, spare.memory_bytes)
+def before_weights(kind: Kind, need: Need) -> Refusal | None:
+    """Give the first constraint that comes before the weights."""
+    return _refuse_state(kind) or _refuse_labels(kind, need) or _refuse_engine(kind, need)
 
 
-def spare_refusal(kind: Kind, spare: Spare, need: Need, device_class: str | None) -> Refusal | None:
-    """Give the first constraint that what runs there now imposes; `device_class` is the class chosen, if any."""
-    if fits(spare, need, device_class):
+def after_weights(kind: Kind, need: Need) -> Refusal | None:
+    """Give the first constraint that comes after the weights and before what runs on the node."""
+    return _refuse_devices(kind, need) or _refuse_fabric(kind, need)
+
+
+def weights_refusal(sight: Sight, need: Need) -> Refusal | None:
+    """Say that a node which looked lacks the weights."""
+    if need.path is None or need.path in sight.paths:
         return None
-    if need.devices and (device_class is None or spare.of_class(device_class) < need.devices):
-        return Refusal(constraint=Constraint.DEVICES_BUSY, detail=_busy(kind, spare, need, device_class))
+    if not sight.searched and need.path not in sight.missing:
+        return None
+    return Refusal(constraint=Constraint.WEIGHTS, detail=f"lacks the weights {need.path}")
+
+
+def may_yet_find(sight: Sight, need: Need) -> bool:
+    """True when a node may have weights outside its folders, where it has not looked yet."""
+    return need.path is not None and sight.searched and need.path not in sight.paths and need.path not in sight.missing
+
+
+def apart(need: Need) -> Need:
+    """Give the need without its amounts and weights: models of many sources and sizes share it."""
+    return msgspec.structs.replace(need, path=None, milli_cores=0, memory_bytes=0)
+
+
+def spare_refusal(kind: Kind, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> Refusal | None:
+    """Give the first constraint that what runs there now imposes; `classes` are those that may meet the need."""
+    if need.devices and all(spare.of_class(name) < need.devices for name in classes if name is not None):
+        return Refusal(constraint=Constraint.DEVICES_BUSY, detail=_busy(kind, spare, need, classes))
     if spare.milli_cores is not None and need.milli_cores > max(0, spare.milli_cores):
-        return Refusal(constraint=Constraint.CORES, detail=_too_few_cores(kind, spare.milli_cores, need))
-    left = spare.memory_bytes or 0
-    return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(kind, left, need))
+        return Refusal(constraint=Constraint.CORES, detail=_too_few_cores(spare, need))
+    if spare.memory_bytes is not None and need.memory_bytes > max(0, spare.memory_bytes):
+        return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(spare, need))
+    return None
 
 
 def classes_of(need: Need, known: tuple[str, ...]) -> tuple[str | None, ...]:
     """Give the classes a need may be met by, `None` when it needs no device."""
     if need.devices == 0:
         return (None,)
-    wanted = known if need.device_class is None else (need.device_class,)
-    return tuple(name for name in wanted if _combines(name, need))
-
-
-def may_yet_find(kind: Kind, need: Need) -> bool:
-    """True when a node lacks nothing but weights outside its folders, where it has not looked yet."""
-    if need.path is None or not kind.searched or need.path in kind.paths | kind.missing:
-        return False
-    return kind_refusal(kind, msgspec.structs.replace(need, path=None)) is None
+    if need.device_class is not None:
+        return (need.device_class,) if _combines(need.device_class, need) else ()
+    return tuple([name for name in known if _combines(name, need)])
 
 
 def _refuse_state(kind: Kind) -> Refusal | None:
@@ -122,10 +128,10 @@ def _refuse_labels(kind: Kind, need: Need) -> Refusal | None:
 def _refuse_engine(kind: Kind, need: Need) -> Refusal | None:
     if kind.engines is None:
         return None
-    wanted = " ".join(part for part in (need.engine, need.engine_version, need.variant) if part)
     matching = [engine for engine in kind.engines if _is_engine(engine, need)]
     if any(engine.state is EngineState.READY for engine in matching):
         return None
+    wanted = " ".join(part for part in (need.engine, need.engine_version, need.variant) if part)
     if not matching:
         return Refusal(constraint=Constraint.ENGINE, detail=f"has no {wanted}")
     state, reason = min((engine.state, engine.reason or "") for engine in matching)
@@ -140,26 +146,21 @@ def _is_engine(engine: EngineInstall, need: Need) -> bool:
     )
 
 
-def _refuse_weights(kind: Kind, need: Need) -> Refusal | None:
-    if need.path is None or need.path in kind.paths:
-        return None
-    if not kind.searched and need.path not in kind.missing:
-        return None
-    return Refusal(constraint=Constraint.WEIGHTS, detail=f"lacks the weights {need.path}")
-
-
 def _refuse_devices(kind: Kind, need: Need) -> Refusal | None:
     if need.devices == 0:
         return None
-    if need.device_class is not None and not _combines(need.device_class, need):
-        detail = f"cannot combine {need.device_class} instances"
-        return Refusal(constraint=Constraint.DEVICE_CLASS, detail=detail)
-    counts = {count.device_class: count.total for count in kind.devices}
-    classes = classes_of(need, tuple(counts))
-    most = max((counts.get(name, 0) for name in classes if name is not None), default=0)
+    name = need.device_class
+    if name is not None and not _combines(name, need):
+        return Refusal(constraint=Constraint.DEVICE_CLASS, detail=f"cannot combine {name} instances")
+    most = 0
+    for count in kind.devices:
+        if count.total > most and (
+            count.device_class == name or (name is None and _combines(count.device_class, need))
+        ):
+            most = count.total
     if most >= need.devices:
         return None
-    name = need.device_class or "device"
+    name = name or "device"
     detail = f"has no {name}" if most == 0 else f"has only {most} {name}"
     return Refusal(constraint=Constraint.DEVICE_CLASS, detail=detail)
 
@@ -177,25 +178,28 @@ def _refuse_fabric(kind: Kind, need: Need) -> Refusal | None:
     return None
 
 
-def _busy(kind: Kind, spare: Spare, need: Need, device_class: str | None) -> str:
-    if device_class is None:
+def _busy(kind: Kind, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> str:
+    name = classes[0] if len(classes) == 1 else None
+    if name is None:
         return f"needs {need.devices} free devices of one class"
-    count = kind.of_class(device_class)
+    count = kind.of_class(name)
     broken = 0 if count is None else count.total - count.healthy
     unhealthy = f", {broken} unhealthy" if broken else ""
-    return f"needs {need.devices} {device_class}, {spare.of_class(device_class)} free{unhealthy}"
+    return f"needs {need.devices} {name}, {spare.of_class(name)} free{unhealthy}"
 
 
-def _too_few_cores(kind: Kind, spare: int, need: Need) -> str:
-    if kind.milli_cores is not None and need.milli_cores > kind.milli_cores:
-        return f"needs {_cores(need.milli_cores)}, has {cores_text(kind.milli_cores / MILLI)}"
-    return f"needs {_cores(need.milli_cores)}, {cores_text(max(0, spare) / MILLI)} free"
+def _too_few_cores(spare: Spare, need: Need) -> str:
+    of = spare.of_milli_cores or 0
+    if need.milli_cores > of:
+        return f"needs {_cores(need.milli_cores)}, has {cores_text(of / MILLI)}"
+    return f"needs {_cores(need.milli_cores)}, {cores_text(max(0, spare.milli_cores or 0) / MILLI)} free"
 
 
-def _too_little_memory(kind: Kind, spare: int, need: Need) -> str:
-    if kind.memory_bytes is not None and need.memory_bytes > kind.memory_bytes:
-        return f"needs {memory_text(need.memory_bytes)} of memory, has {memory_text(kind.memory_bytes)}"
-    return f"needs {memory_text(need.memory_bytes)} of memory, {memory_text(max(0, spare))} free"
+def _too_little_memory(spare: Spare, need: Need) -> str:
+    of, wanted = spare.of_memory_bytes or 0, memory_text(need.memory_bytes)
+    if need.memory_bytes > of:
+        return f"needs {wanted} of memory, has {memory_text(of)}"
+    return f"needs {wanted} of memory, {memory_text(max(0, spare.memory_bytes or 0))} free"
 
 
 def _cores(milli_cores: int) -> str:

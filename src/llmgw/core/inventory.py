@@ -7,6 +7,8 @@ still has its memory, and a failed replica starts again where it was.
 from collections.abc import Iterable
 from math import fsum
 
+import msgspec
+
 from llmgw.schema.device import Device
 from llmgw.schema.node import Node
 from llmgw.schema.plan import Allocation
@@ -35,6 +37,29 @@ class Free(Value, frozen=True, kw_only=True):
 NOTHING = Held()
 
 
+def schedulable(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    """Give the devices that can be handed out: of those that share one memory only the first by index.
+
+    Counting each would sell that memory twice. The one stands for all: a fault or a foreign process of any is its own.
+    """
+    if all(device.pool is None for device in devices):
+        return devices
+    firsts: dict[str, Device] = {}
+    for device in sorted(devices, key=lambda device: (device.index, device.id)):
+        if device.pool is not None:
+            first = firsts.setdefault(device.pool, device)
+            if first.problem is None and device.problem is not None:
+                firsts[device.pool] = msgspec.structs.replace(first, problem=device.problem)
+    chosen = {first.id: first for first in firsts.values()}
+    return tuple(chosen.get(d.id, d) for d in devices if d.pool is None or d.id in chosen)
+
+
+def owners(devices: tuple[Device, ...]) -> dict[str, str]:
+    """Map each device's id to that of the one that stands for its memory; its own where it shares none."""
+    by_pool = {device.pool: device.id for device in schedulable(devices) if device.pool is not None}
+    return {device.id: by_pool[device.pool] if device.pool is not None else device.id for device in devices}
+
+
 def held(node_id: str, replicas: Iterable[Replica]) -> Held:
     """Sum what the shards on one node hold."""
     return held_by_node(replicas).get(node_id, NOTHING)
@@ -57,10 +82,12 @@ def held_by_node(replicas: Iterable[Replica]) -> dict[str, Held]:
 def left_over(node: Node, taken: Held) -> Free:
     """Give what is left of a node of which `taken` is held."""
     cores, memory = node.facts.host.cores_usable, node.facts.memory_bytes
+    owner = owners(node.facts.devices)
+    holding = {owner[name] for name in taken.devices if name in owner}
     return Free(
         cores=None if cores is None else max(0.0, cores - taken.cores),
         memory_bytes=None if memory is None else max(0, memory - taken.memory_bytes),
-        devices=tuple(d for d in node.facts.devices if d.problem is None and d.id not in taken.devices),
+        devices=tuple(d for d in schedulable(node.facts.devices) if d.problem is None and d.id not in holding),
     )
 
 

@@ -1,17 +1,24 @@
 """Where one replica goes: all of its shards or none, on one fabric, with equal devices of one class per node."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from heapq import nsmallest
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from llmgw.core.feasible import Group, Rooms
 from llmgw.core.fit import Need, classes_of
 from llmgw.core.offer import MILLI
-from llmgw.core.rank import Rank, block_rank, node_rank
+from llmgw.core.rank import BlockRank, Rank
+from llmgw.core.shelf import Entry
 from llmgw.schema.device import Device
 from llmgw.schema.plan import Allocation
+
+
+class _Asked(NamedTuple):
+    """One question."""
+
+    rooms: Rooms
+    need: Need
+    same_model: Mapping[str, int]
 
 
 class _Choice(NamedTuple):
@@ -30,16 +37,18 @@ def place(rooms: Rooms, need: Need, same_model: Mapping[str, int]) -> tuple[Allo
 
     `same_model` counts the model's replicas per node. Nothing is claimed.
     """
-    choices = (
-        _choose(rooms, need, same_model, device_class, fabric)
+    asked = _Asked(rooms, need, same_model)
+    choices = [
+        choice
         for device_class in classes_of(need, rooms.classes)
         for fabric in _fabrics(rooms, need)
-    )
-    best = min((choice for choice in choices if choice is not None), default=None)
+        if (choice := _choose(asked, device_class, fabric)) is not None
+    ]
+    best = min(choices, default=None)
     if best is None:
         return None
     nodes = sorted(rank.node for rank in best.ranks)
-    return tuple(_allocation(rooms, need, node, best) for node in nodes)
+    return tuple([_allocation(rooms, need, node, best) for node in nodes])
 
 
 def _fabrics(rooms: Rooms, need: Need) -> tuple[str | None, ...]:
@@ -49,38 +58,57 @@ def _fabrics(rooms: Rooms, need: Need) -> tuple[str | None, ...]:
     return rooms.fabrics
 
 
-def _choose(
-    rooms: Rooms, need: Need, same_model: Mapping[str, int], device_class: str | None, fabric: str | None
-) -> _Choice | None:
-    groups = tuple(rooms.candidates(need, device_class, fabric))
-    fitting = sum(len(group.nodes) for group in groups)
-    if fitting < need.nodes:
+def _choose(asked: _Asked, device_class: str | None, fabric: str | None) -> _Choice | None:
+    need = asked.need
+    groups = asked.rooms.groups(need, device_class, fabric)
+    best: list[Rank] = []
+    for block in sorted(groups):
+        best.extend(_best(asked, groups[block], block, need.nodes - len(best)))
+        if len(best) == need.nodes:
+            break
+    else:
         return None
-    ranked = (rank for group in groups for rank in _ranked(group, need, same_model, device_class))
-    best = nsmallest(need.nodes, ranked)
     return _Choice(
-        losses=tuple(sum(terms) for terms in zip(*(rank.block for rank in best), strict=True)),
-        others=fitting - need.nodes if need.nodes > 1 else 0,
+        losses=tuple([sum(terms) for terms in zip(*[rank.block for rank in best], strict=True)]),
+        others=_fitting(need, groups.values()) - need.nodes if need.nodes > 1 else 0,
         ranks=tuple(best),
         device_class=device_class or "",
         fabric=fabric or "",
     )
 
 
-def _ranked(group: Group, need: Need, same_model: Mapping[str, int], device_class: str | None) -> Iterator[Rank]:
-    """Rank the best few nodes of a group: those with a replica of the model one by one, of the rest the first ids."""
-    block = block_rank(group.kind, group.spare, need, device_class)
-    fresh = (node for node in group.nodes if node not in same_model)
-    for node in islice(fresh, need.nodes):
-        yield node_rank(block, group.spare, same_model=0, node=node)
-    for node, count in same_model.items():
-        if _holds(group, node):
-            yield node_rank(block, group.spare, same_model=count, node=node)
+def _best(asked: _Asked, alike: list[Group], block: BlockRank, wanted: int) -> list[Rank]:
+    """Rank the best nodes of groups whose choice costs the fleet the same: those without a replica of the model first.
+
+    Of each group the first few that fit suffice, since it is in order.
+    """
+    found: list[Rank] = []
+    for group in alike:
+        found.extend([Rank(block, 0, *entry) for entry in islice(_fresh(asked, group), wanted)])
+    if len(found) < wanted:
+        found.extend(_shared(asked, alike, block))
+    found.sort()
+    return found[:wanted]
 
 
-def _holds(group: Group, node: str) -> bool:
-    at = bisect_left(group.nodes, node)
-    return at < len(group.nodes) and group.nodes[at] == node
+def _fresh(asked: _Asked, group: Group) -> Iterator[Entry]:
+    fitting = group.shelf.fitting(asked.need, group.members)
+    if not asked.same_model:
+        return fitting
+    return (entry for entry in fitting if entry[2] not in asked.same_model)
+
+
+def _shared(asked: _Asked, alike: list[Group], block: BlockRank) -> Iterator[Rank]:
+    for node, count in asked.same_model.items():
+        shelf, entry = asked.rooms.place_of(node)
+        for group in alike:
+            is_member = group.shelf is shelf and (group.members is None or node in group.members)
+            if is_member and shelf.fits(entry, asked.need):
+                yield Rank(block, count, *entry)
+
+
+def _fitting(need: Need, groups: Iterable[list[Group]]) -> int:
+    return sum(sum(1 for _ in group.shelf.fitting(need, group.members)) for alike in groups for group in alike)
 
 
 def _allocation(rooms: Rooms, need: Need, node: str, choice: _Choice) -> Allocation:
@@ -89,7 +117,7 @@ def _allocation(rooms: Rooms, need: Need, node: str, choice: _Choice) -> Allocat
         node=node,
         cores=need.milli_cores / MILLI or None,
         memory_bytes=need.memory_bytes or None,
-        devices=tuple(device.id for device in devices),
+        devices=tuple([device.id for device in devices]),
         fabric=choice.fabric or None,
     )
 

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from llmgw.core.amounts import cores_text, counted, memory_text
-from llmgw.schema.plan import Allocation, Constraint, Placement, Plan, Rejection, Shortfall
+from llmgw.schema.plan import Allocation, Constraint, Placement, Plan, RefusalCount, Rejection, Shortfall
 
-_ORDER = {constraint: position for position, constraint in enumerate(Constraint)}
+RANK = {constraint: position for position, constraint in enumerate(Constraint)}
+"""Place of each constraint in the order in which they are asked: the higher, the closer to fitting."""
 _SUMMED = {
     Constraint.DEVICES_BUSY: "full",
     Constraint.CORES: "short of cores",
@@ -24,29 +25,36 @@ def plan_text(plan: Plan) -> str:
 
 def sentence(rejections: Sequence[Rejection], total_nodes: int) -> str:
     """Sum refusals up: "12 nodes: 7 have no h100-80gb, 3 full, 2 lack the weights"; the commonest reason first."""
+    counts = Counter((one.constraint, told_of(one.constraint, one.detail)) for one in rejections)
+    groups = sorted(counts.items(), key=lambda item: (-item[1], RANK[item[0][0]], item[0][1]))
+    summed = [RefusalCount(constraint=constraint, text=text, nodes=nodes) for (constraint, text), nodes in groups]
+    return counted_sentence(summed, rejections, total_nodes)
+
+
+def counted_sentence(counts: Sequence[RefusalCount], rejections: Sequence[Rejection], total_nodes: int) -> str:
+    """Say the same of refusals that are counted already; `rejections` tells a single node in full."""
     if total_nodes == 0:
         return "there are no nodes yet"
     if len(rejections) == 1 and total_nodes == 1:
-        return f"1 node: {rejections[0].node} {_alone(rejections[0])}"
-    counts = Counter(_group(rejection) for rejection in rejections)
-    groups = sorted(counts.items(), key=lambda item: (-item[1], _ORDER[item[0][0]], item[0][1]))
-    return f"{counted(total_nodes, 'node')}: " + ", ".join(_grouped(*key, count) for key, count in groups)
+        return f"1 node: {refusal_text(rejections[0])}"
+    return f"{counted(total_nodes, 'node')}: " + ", ".join(_grouped(c.constraint, c.text, c.nodes) for c in counts)
 
 
-def _alone(rejection: Rejection) -> str:
+def refusal_text(rejection: Rejection) -> str:
+    """Say one node's refusal: "n1 is cordoned", "n2 needs 4 cores, 2 free"."""
     is_state = rejection.constraint is Constraint.NOT_READY
-    return f"is {rejection.detail}" if is_state else rejection.detail
+    return f"{rejection.node} is {rejection.detail}" if is_state else f"{rejection.node} {rejection.detail}"
 
 
-def _group(rejection: Rejection) -> tuple[Constraint, str]:
+def told_of(constraint: Constraint, detail: str) -> str:
     """What is told together: amounts differ from node to node and are summed, names are worth telling apart."""
-    if rejection.constraint in _SUMMED:
-        return rejection.constraint, _SUMMED[rejection.constraint]
-    if rejection.constraint is Constraint.WEIGHTS:
-        return rejection.constraint, "lacks the weights"
-    if rejection.constraint is Constraint.FABRIC and rejection.detail.startswith("fits"):
-        return rejection.constraint, "too few in one fabric"
-    return rejection.constraint, rejection.detail
+    if constraint in _SUMMED:
+        return _SUMMED[constraint]
+    if constraint is Constraint.WEIGHTS:
+        return "lacks the weights"
+    if constraint is Constraint.FABRIC and detail.startswith("fits"):
+        return "too few in one fabric"
+    return detail
 
 
 def _grouped(constraint: Constraint, text: str, count: int) -> str:

@@ -9,29 +9,38 @@ input does not matter; a plan carried out leaves nothing to place or remove; onl
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 from llmgw.core.feasible import Rooms
 from llmgw.core.fit import Need
+from llmgw.core.offer import Offers
 from llmgw.core.placement import place
-from llmgw.core.plan_text import sentence
+from llmgw.core.plan_text import counted_sentence
+from llmgw.core.refusals import Refused, refused
+from llmgw.core.room_maker import RoomMaker
 from llmgw.core.snapshot import Snapshot
-from llmgw.core.wants import StandIn, Want, Wanted, wanted
+from llmgw.core.wants import Want, Wanted, wanted
 from llmgw.schema.node import NodeState
-from llmgw.schema.plan import Allocation, Placement, Plan, Rejection, Removal, Shortfall
-from llmgw.schema.replica import Replica, ReplicaState
+from llmgw.schema.plan import Allocation, Placement, Plan, Removal, Shortfall
+from llmgw.schema.replica import ReplicaState
 
 LOOKING_TIME = timedelta(seconds=30)
 """How long a new model waits silently for nodes to look for its weights: six heartbeats."""
 _ANSWERING = frozenset({NodeState.READY, NodeState.CORDONED, NodeState.DRAINING})
 
 
-def plan(snapshot: Snapshot) -> Plan:
+def plan(snapshot: Snapshot, *, offers: Offers | None = None) -> Plan:
     """Decide what to place and what to stop, and say what fits nowhere.
 
-    Shortfalls are told whole in each plan: a model not among them is not short of room.
+    Shortfalls are told whole in each plan: a model not among them is not short of room. `offers` may be kept from plan
+    to plan of one fleet: it saves time and changes nothing.
     """
     found = wanted(snapshot)
-    now = Rooms(snapshot.nodes, snapshot.replicas)
+    if not found.wants:
+        return Plan(removals=_sorted(found.removals))
+    offers = offers or Offers()
+    offers.trim(len(snapshot.nodes))
+    now = Rooms(snapshot.nodes, snapshot.replicas, offers=offers)
     placements: list[Placement] = []
     waiting: list[Want] = []
     for want, allocations in _place_all(found.wants, now):
@@ -41,7 +50,9 @@ def plan(snapshot: Snapshot) -> Plan:
             placements.append(_placement(want, allocations))
     if not waiting:
         return Plan(placements=tuple(placements), removals=_sorted(found.removals))
-    freed, short = _make_room(snapshot, found, placements, waiting)
+    claims = [allocation for placement in placements for allocation in placement.allocations]
+    later = _Later(snapshot=snapshot, found=found, claims=claims, offers=offers)
+    freed, short = _make_room(later, waiting, now)
     return Plan(
         placements=tuple(placements),
         removals=_sorted((*found.removals, *freed)),
@@ -69,27 +80,50 @@ def _claim(want: Want, rooms: Rooms, beside: dict[str, int]) -> tuple[Allocation
     return allocations
 
 
-def _make_room(
-    snapshot: Snapshot, found: Wanted, placements: list[Placement], waiting: list[Want]
-) -> tuple[list[Removal], list[Want]]:
-    """For what does not fit now: give what to stop for it, and what fits nowhere even then."""
-    coming = _coming_room(snapshot, found, placements)
-    short = [want for want, allocations in _place_all(waiting, coming) if allocations is None]
-    short = [want for want in short if not _is_looked_for(want, coming, snapshot)]
-    maker = _RoomMaker(coming, found.corpses)
-    short = [want for want in short if not maker.make(want)]
-    return [] if _is_draining(snapshot) else maker.removals, short
+class _Later(NamedTuple):
+    """The fleet once all that is stopping has stopped and all nodes believed ready have reported."""
 
+    snapshot: Snapshot
+    found: Wanted
+    claims: list[Allocation]
+    """What this plan gives away."""
+    offers: Offers
 
-def _coming_room(snapshot: Snapshot, found: Wanted, placements: list[Placement]) -> Rooms:
-    """Give the room once all that is stopping has stopped and all nodes believed ready have reported."""
-    leaving = {removal.replica for removal in found.removals}
-    staying = (r for r in snapshot.replicas if r.state is not ReplicaState.DRAINING and r.id not in leaving)
-    rooms = Rooms(snapshot.nodes, staying, trust_silent=True)
-    for placement in placements:
-        for allocation in placement.allocations:
+    def differs(self) -> bool:
+        """True when that is any other room than there is now."""
+        return (
+            bool(self.found.removals)
+            or any(replica.state is ReplicaState.DRAINING for replica in self.snapshot.replicas)
+            or any(seen.reports is None and seen.state is NodeState.READY for seen in self.snapshot.nodes)
+        )
+
+    def rooms(self) -> Rooms:
+        """Give the room there will be."""
+        leaving = {removal.replica for removal in self.found.removals}
+        replicas = self.snapshot.replicas
+        staying = (r for r in replicas if r.state is not ReplicaState.DRAINING and r.id not in leaving)
+        rooms = Rooms(self.snapshot.nodes, staying, trust_silent=True, offers=self.offers)
+        for allocation in self.claims:
             rooms.claim(allocation)
-    return rooms
+        return rooms
+
+
+def _make_room(later: _Later, waiting: list[Want], now: Rooms) -> tuple[list[Removal], list[Want]]:
+    """For what does not fit now: give what to stop for it, and what fits nowhere even then."""
+    short, coming = waiting, now
+    if later.differs():
+        short, coming = [], later.rooms()
+        for want, allocations in _place_all(waiting, coming):
+            if allocations is None:
+                short.append(want)
+            else:
+                later.claims.extend(allocations)
+    short = [want for want in short if not _is_looked_for(want, coming, later.snapshot)]
+    if not later.found.corpses and not any(want.stand_ins for want in short):
+        return [], short
+    maker = RoomMaker(later.rooms, later.found.corpses)
+    short = [want for want in short if not maker.make(want)]
+    return [] if _is_draining(later.snapshot) else maker.removals, short
 
 
 def _is_looked_for(want: Want, rooms: Rooms, snapshot: Snapshot) -> bool:
@@ -106,68 +140,19 @@ def _is_draining(snapshot: Snapshot) -> bool:
     )
 
 
-class _RoomMaker:
-    """Finds what to stop for a want: one stand-in of its own model, else what parked models left where it goes."""
-
-    def __init__(self, rooms: Rooms, corpses: tuple[Replica, ...]) -> None:
-        self.removals: list[Removal] = []
-        self._rooms = rooms
-        self._corpses = list(corpses)
-        self._stopped: set[str] = set()
-
-    def make(self, want: Want) -> bool:
-        """Stop what makes room for a want; False, and nothing stopped, when nothing does."""
-        return any(self._replaces(want, one) for one in want.stand_ins) or self._buries(want)
-
-    def _replaces(self, want: Want, one: StandIn) -> bool:
-        if one.replica.id in self._stopped:
-            return False
-        self._release(one.replica)
-        if _claim(want, self._rooms, dict(want.same_model)) is None:
-            self._hold(one.replica)
-            return False
-        self._stop(one.replica, f"{one.reason}; makes room for its replacement")
-        return True
-
-    def _buries(self, want: Want) -> bool:
-        for corpse in self._corpses:
-            self._release(corpse)
-        allocations = _claim(want, self._rooms, dict(want.same_model))
-        nodes = {allocation.node for allocation in allocations or ()}
-        in_the_way = [c for c in self._corpses if any(s.allocation.node in nodes for s in c.shards)]
-        for corpse in in_the_way:
-            self._stop(corpse, f"its model is parked; makes room for {want.model.model.name}")
-        self._corpses = [corpse for corpse in self._corpses if corpse not in in_the_way]
-        for corpse in self._corpses:
-            self._hold(corpse)
-        return allocations is not None
-
-    def _stop(self, replica: Replica, reason: str) -> None:
-        self._stopped.add(replica.id)
-        self.removals.append(Removal(replica=replica.id, reason=reason))
-
-    def _release(self, replica: Replica) -> None:
-        for shard in replica.shards:
-            self._rooms.release(shard.allocation)
-
-    def _hold(self, replica: Replica) -> None:
-        for shard in replica.shards:
-            self._rooms.claim(shard.allocation)
-
-
 def _shortfalls(short: list[Want], rooms: Rooms) -> Iterator[Shortfall]:
     """Tell per model how many replicas fit nowhere. Equal needs are refused by equal reasons, found once."""
-    told: dict[Need, tuple[tuple[Rejection, ...], str]] = {}
+    told: dict[Need, tuple[Refused, str]] = {}
     missing: dict[str, list[Want]] = {}
     for want in short:
         missing.setdefault(want.model.model.name, []).append(want)
     for name, wants in sorted(missing.items()):
         need = wants[0].need
         if need not in told:
-            rejections = rooms.rejections(need)
-            told[need] = (rejections, sentence(rejections, len(rejections)))
-        rejections, text = told[need]
-        yield Shortfall(model=name, missing=len(wants), sentence=text, rejections=rejections)
+            why = refused(rooms, need)
+            told[need] = why, counted_sentence(why.counts, why.rejections, len(rooms.ledgers))
+        why, text = told[need]
+        yield Shortfall(model=name, missing=len(wants), sentence=text, rejections=why.rejections, counts=why.counts)
 
 
 def _placement(want: Want, allocations: tuple[Allocation, ...]) -> Placement:

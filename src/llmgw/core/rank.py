@@ -11,7 +11,7 @@
 from typing import NamedTuple
 
 from llmgw.core.fit import Need
-from llmgw.core.offer import Kind, Spare
+from llmgw.core.offer import Kind
 
 
 class BlockRank(NamedTuple):
@@ -33,24 +33,12 @@ class Rank(NamedTuple):
     node: str
 
 
-def block_rank(kind: Kind, spare: Spare, need: Need, device_class: str | None) -> BlockRank:
-    """Rank nodes of one group by what the fleet loses."""
-    assumed = int(need.path is None or need.path not in kind.paths)
-    if device_class is None:
-        return BlockRank(assumed=assumed, breaks=0, left=0, idle_devices=sum(count.total for count in kind.devices))
-    count = kind.of_class(device_class)
-    free = spare.of_class(device_class)
-    whole = count is not None and free == count.total
+def block_rank(kind: Kind, at: int | None, free: int, need: Need, *, assumed: bool) -> BlockRank:
+    """Rank nodes of one kind with equally many free devices by what the fleet loses.
+
+    `at` is the place of the class chosen among the kind's; `None` for a need without devices.
+    """
+    if at is None:
+        return BlockRank(int(assumed), 0, 0, sum([count.total for count in kind.devices]))
     left = free - need.devices
-    return BlockRank(assumed=assumed, breaks=int(whole and left > 0), left=left, idle_devices=0)
-
-
-def node_rank(block: BlockRank, spare: Spare, *, same_model: int, node: str) -> Rank:
-    """Rank one node. Unknown cores and memory come last: unknown is not free."""
-    return Rank(
-        block=block,
-        same_model=same_model,
-        cores=-(spare.milli_cores or 0),
-        memory=-(spare.memory_bytes or 0),
-        node=node,
-    )
+    return BlockRank(int(assumed), int(left > 0 and free == kind.devices[at].total), left, 0)

@@ -50,6 +50,14 @@ class Rejection(Value, frozen=True, kw_only=True):
     detail: str
 
 
+class RefusalCount(Value, frozen=True, kw_only=True):
+    """How many nodes refuse for one reason. `text` is what is told of it, of one node."""
+
+    constraint: Constraint
+    text: str
+    nodes: int
+
+
 class Placement(Value, frozen=True, kw_only=True):
     """A new replica of a model: one allocation per shard, rank order."""
 
@@ -72,6 +80,9 @@ class Shortfall(Value, frozen=True, kw_only=True):
     missing: int
     sentence: str
     rejections: tuple[Rejection, ...] = ()
+    """Each node's refusal in a small fleet; in a large one those of some nodes, the closest to fitting first."""
+    counts: tuple[RefusalCount, ...] = ()
+    """All nodes' refusals, summed; they add up to the number of nodes."""
 
 
 class Plan(Value, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from llmgw.core.feasible import Rooms
-from llmgw.core.fit import need_of
+from llmgw.core.fit import classes_of, need_of
 from llmgw.schema.engine import EngineInstall, EngineKind, EngineState
 from llmgw.schema.model import Profile
 from llmgw.schema.node import Intent, Reachability
@@ -28,8 +28,9 @@ def why(node, profile=None, claim=None, *, source=PATH, held=(), heard=True):
     want = make_want(make_model(source=source, profile=profile or Profile()), claim=claim)
     rooms = Rooms([make_seen(node, reports=() if heard else None)], held)
     need = need_of(want)
-    classes = rooms.classes or (None,)
-    if any(list(rooms.candidates(need, name, None)) for name in (None, *classes)):
+    found = [rooms.groups(need, name, None).values() for name in classes_of(need, rooms.classes)]
+    groups = [group for ranked in found for alike in ranked for group in alike]
+    if any(list(group.shelf.fitting(need, group.members)) for group in groups):
         return None
     (rejection,) = rooms.rejections(need)
     return rejection.constraint, rejection.detail

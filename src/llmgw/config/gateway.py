@@ -27,6 +27,12 @@ class GatewayConfig(Value, frozen=True, kw_only=True):
     queue_per_model: int = 128
     """Requests that may wait for a free slot of one model, per worker; beyond it 429."""
     queue_timeout_s: float = 60.0
+    hold_s: float = 60.0
+    """Most seconds a request that is not streamed waits for a model that starts on demand; streams wait on, with a
+    comment every `hold_comment_s`."""
+    hold_comment_s: float = 5.0
+    hold_bytes: int = 256 * 1024 * 1024
+    """Requests that wait for starting models may hold so much memory per worker; beyond it 429."""
     first_byte_timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
     """Seconds between two chunks of an answer."""

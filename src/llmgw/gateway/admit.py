@@ -10,9 +10,12 @@ from collections.abc import Callable
 from types import TracebackType
 
 from llmgw.gateway.choose import choose
-from llmgw.gateway.errors import ApiError, model_not_found, model_unavailable, overloaded
+from llmgw.gateway.errors import ApiError, model_not_found, model_starting, model_unavailable, overloaded
 from llmgw.gateway.permits import Grant, LocalPermits, Recall, Returned, Want
 from llmgw.gateway.routes_view import LiveRoute, LiveView, Target
+
+START_MARGIN = 10.0
+"""How much longer than most starts the deadline is: what clients are told to wait is a start, not its deadline."""
 
 _NOBODY: frozenset[str] = frozenset()
 
@@ -37,10 +40,19 @@ class Place:
 
 
 class _Waiter:
-    __slots__ = ("affinity", "future", "since", "tried")
+    __slots__ = ("affinity", "future", "hold_s", "since", "tried")
 
-    def __init__(self, future: "asyncio.Future[Place]", affinity: int, tried: frozenset[str], since: float) -> None:
+    def __init__(
+        self,
+        future: "asyncio.Future[Place]",
+        affinity: int,
+        tried: frozenset[str],
+        since: float,
+        hold_s: float | None,
+    ) -> None:
         self.future = future
+        self.hold_s = hold_s
+        """Seconds it may wait for a first replica; `None` for one that waits for a slot."""
         self.affinity = affinity
         self.tried = tried
         self.since = since
@@ -57,30 +69,35 @@ class Admission:
         *,
         queue_per_model: int,
         queue_timeout_s: float,
+        on_hold: Callable[[], None] = lambda: None,
     ) -> None:
         self._view = view
         self._permits = permits
         self._send = send
         self._limit = queue_per_model
         self._timeout_s = queue_timeout_s
+        self._on_hold = on_hold
         self._queues: dict[str, deque[_Waiter]] = {}
         self._told: dict[str, int] = {}
 
-    async def enter(self, route: LiveRoute, *, affinity: int, tried: frozenset[str] = _NOBODY) -> Place:
+    async def enter(
+        self, route: LiveRoute, *, affinity: int, tried: frozenset[str] = _NOBODY, hold_s: float | None = None
+    ) -> Place:
         """Get a place at a replica of `route` that is not in `tried`, waiting for one if need be.
 
-        Raises `ApiError`: 503 when nothing serves the model, 429 when the queue is full or the wait too long.
+        With `hold_s` it waits so long for a first replica too, as long as one may still start. Raises `ApiError`: 503
+        when nothing serves the model, 429 when the queue is full or the wait too long.
         """
         queue = self._queues.get(route.model)
         if not queue:
             place = self._try(route, affinity, tried)
             if place is not None:
                 return place
-        if not route.targets:
+        if not route.targets and hold_s is None:
             raise model_unavailable(route.model, route.unavailable)
         if queue is not None and len(queue) >= self._limit:
             raise overloaded(route.model, waiting=len(queue))
-        return await self._wait(route.model, affinity, tried)
+        return await self._wait(route.model, affinity, tried, None if route.targets else hold_s)
 
     def give_back(self, target: Target, *, limited: bool) -> None:
         """End a place. Called by `Place` only; `limited` says that it holds a permit."""
@@ -122,6 +139,9 @@ class Admission:
             if route is None:
                 waiter.future.set_exception(model_not_found(model))
                 continue
+            if waiter.hold_s is not None and not route.targets and route.hold_s is None:
+                waiter.future.set_exception(model_unavailable(model, route.unavailable))
+                continue
             place = self._try(route, waiter.affinity, waiter.tried)
             if place is not None:
                 queue.remove(waiter)
@@ -129,6 +149,10 @@ class Admission:
             elif not waiter.tried:
                 break
         self._tell(model)
+
+    def now(self, route: LiveRoute) -> LiveRoute:
+        """Give a model's route as it is now; as it was for a model that is gone."""
+        return self._view.route(route.model) or route
 
     def waiting(self, model: str) -> int:
         """Requests that wait for a place now."""
@@ -155,12 +179,14 @@ class Admission:
             permits.take(target.pool)
         return Place(self, target, limited=limited)
 
-    async def _wait(self, model: str, affinity: int, tried: frozenset[str]) -> Place:
+    async def _wait(self, model: str, affinity: int, tried: frozenset[str], hold_s: float | None) -> Place:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop.create_future(), affinity, tried, loop.time())
+        waiter = _Waiter(loop.create_future(), affinity, tried, loop.time(), hold_s)
         self._queues.setdefault(model, deque()).append(waiter)
         self._tell(model)
-        deadline = loop.call_later(self._timeout_s, self._expire, model, waiter)
+        if hold_s is not None and len(self._queues[model]) == 1:
+            self._on_hold()
+        deadline = loop.call_later(self._timeout_s if hold_s is None else hold_s, self._expire, model, waiter)
         try:
             return await waiter.future
         except asyncio.CancelledError:
@@ -176,9 +202,13 @@ class Admission:
         if waiter.future.done():
             return
         route = self._view.route(model)
-        error: ApiError = overloaded(model, waiting=self.waiting(model), waited_s=self._timeout_s)
+        waited_s = self._timeout_s if waiter.hold_s is None else waiter.hold_s
+        error: ApiError = overloaded(model, waiting=self.waiting(model), waited_s=waited_s)
         if route is not None and not route.targets:
             error = model_unavailable(model, route.unavailable)
+            if route.hold_s is not None and waiter.hold_s is not None:
+                retry_after_s = round(min(max(route.hold_s / START_MARGIN, 5), 60))
+                error = model_starting(model, route.unavailable, waited_s=waited_s, retry_after_s=retry_after_s)
         waiter.future.set_exception(error)
 
     def _forget(self, model: str, waiter: _Waiter) -> None:

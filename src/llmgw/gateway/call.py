@@ -9,6 +9,12 @@ from llmgw.gateway.errors import ApiError
 from llmgw.gateway.usage import UsageMeter
 from llmgw.relay.exchange import Exchange
 
+EVENT_STREAM_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+)
+
 CLIENT_LEFT = 499
 """Status in metrics and logs of a request whose client left; nobody sees it on the wire."""
 
@@ -56,9 +62,22 @@ class Call:
         self.first_token_at = asyncio.get_running_loop().time()
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole answer with the request's id."""
+        """Send a whole answer with the request's id; as one event where a stream was begun already."""
         self.status = status
+        if self.exchange.started:
+            self.exchange.write(b"data: " + body.replace(b"\n", b" ") + b"\n\n")
+            self.exchange.end()
+            return
         self.exchange.respond(status, [*headers, (b"x-request-id", self.request_id)], body)
+
+    def comment(self, text: str) -> None:
+        """Tell a stream that its answer is on the way; begins it where nothing went out yet."""
+        if self.exchange.gone:
+            return
+        if not self.exchange.started:
+            self.status = 200
+            self.exchange.start(200, [*EVENT_STREAM_HEADERS, (b"x-request-id", self.request_id)])
+        self.exchange.write(b": " + " ".join(text.split()).encode() + b"\n\n")
 
     def fail(self, error: ApiError) -> None:
         """Answer with an error."""

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.metrics import WorkerCounters
-from llmgw.schema.demand import ModelDemand
+from llmgw.gateway.routes_view import Target
+from llmgw.schema.demand import ModelDemand, ReplicaDemand
 
 
 def worker_demand(counters: WorkerCounters, admission: Admission, now: float) -> dict[str, ModelDemand]:
@@ -19,6 +20,28 @@ def worker_demand(counters: WorkerCounters, admission: Admission, now: float) ->
         )
         for model, arrivals in counters.arrivals.items()
     }
+
+
+def replica_demand(targets: Iterable[Target], now: float) -> dict[str, ReplicaDemand]:
+    """Give what one worker knows of the replicas it asked, by id. `now` is the loop's time."""
+    return {
+        target.id: ReplicaDemand(in_flight=target.in_flight, last_answered_age_s=_age(target.answered_at, now))
+        for target in targets
+        if target.in_flight or target.answered_at is not None
+    }
+
+
+def total_replicas(parts: Iterable[Mapping[str, ReplicaDemand]]) -> dict[str, ReplicaDemand]:
+    """Sum up several workers' knowledge of replicas."""
+    total: dict[str, ReplicaDemand] = {}
+    for part in parts:
+        for replica, one in part.items():
+            other = total.get(replica, ReplicaDemand(in_flight=0))
+            total[replica] = ReplicaDemand(
+                in_flight=one.in_flight + other.in_flight,
+                last_answered_age_s=_smallest(one.last_answered_age_s, other.last_answered_age_s),
+            )
+    return total
 
 
 def _age(at: float | None, now: float) -> float | None:

@@ -7,6 +7,7 @@ from llmgw.gateway.answer import Answerer
 from llmgw.gateway.ask import Ask
 from llmgw.gateway.call import Call
 from llmgw.gateway.errors import ApiError, upstream_failed, upstream_timeout
+from llmgw.gateway.hold import Holder
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.retry import RetryBudget
 from llmgw.gateway.routes_view import LiveRoute, Target
@@ -40,6 +41,7 @@ class Dispatcher:
     def __init__(
         self,
         admission: Admission,
+        holder: Holder,
         pool: UpstreamPool,
         answerer: Answerer,
         counters: WorkerCounters,
@@ -47,6 +49,7 @@ class Dispatcher:
         first_byte_timeout_s: float,
     ) -> None:
         self._admission = admission
+        self._holder = holder
         self._pool = pool
         self._answerer = answerer
         self._counters = counters
@@ -68,7 +71,7 @@ class Dispatcher:
     async def _try_in_turn(self, call: Call, ask: Ask, route: LiveRoute) -> None:
         tried: frozenset[str] = frozenset()
         while True:
-            with await self._admission.enter(route, affinity=ask.affinity, tried=tried) as target:
+            with await self._holder.enter(call, ask, route, tried) as target:
                 call.replica = target.id
                 try:
                     await self._attempt(call, ask, target)
@@ -76,6 +79,7 @@ class Dispatcher:
                 except _Failed as failed:
                     failure = failed
             tried |= {target.id}
+            route = self._admission.now(route)
             untried = any(other.id not in tried for other in route.targets)
             if not untried or call.retries >= MAX_RETRIES or not self._budget.spend():
                 raise failure.error from failure
@@ -115,7 +119,7 @@ class Dispatcher:
             target.failed(_now())
             raise _Failed(upstream_failed(target.model, "its engine does not accept this gateway's key"))
         if status < _ERROR:
-            target.answered()
+            target.answered(_now())
             return
         error = await self._answerer.error(response)
         error.retry_after_s = _retry_after(response)

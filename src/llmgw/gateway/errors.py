@@ -124,6 +124,18 @@ def model_unavailable(model: str, reason: str | None) -> ApiError:
     )
 
 
+def model_starting(model: str, reason: str | None, *, waited_s: float, retry_after_s: int) -> ApiError:
+    """503, for a request that was held for a starting model as long as it may be."""
+    progress = reason or "it is starting"
+    return ApiError(
+        503,
+        f"the model {model!r} is not ready after {waited_s:.0f} seconds: {progress}; try again",
+        code="model_starting",
+        kind="server_error",
+        retry_after_s=retry_after_s,
+    )
+
+
 def overloaded(model: str, *, waiting: int, waited_s: float | None = None) -> ApiError:
     """429: all slots are busy and the queue is full, or the wait was too long."""
     what = (

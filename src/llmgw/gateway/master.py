@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from llmgw.gateway.control_link import ControlLink
-from llmgw.gateway.demand import ended_demand, total_demand
+from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
 from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.routes_view import pools_of, with_delta, with_snapshot
@@ -16,7 +16,7 @@ from llmgw.gateway.view_file import ViewFile
 from llmgw.gateway.worker_link import Stop, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
-from llmgw.schema.demand import DemandReport, ModelDemand
+from llmgw.schema.demand import DemandReport, ModelDemand, ReplicaDemand
 from llmgw.schema.link import ControlMessage, GatewayReport, ViewDelta, ViewSnapshot
 from llmgw.schema.view import View
 from llmgw.telemetry import log as logs
@@ -54,6 +54,7 @@ class Master:
         self._totals = GatewayTotals(self._config.name)
         self._workers: dict[int, WorkerProcess] = {}
         self._demand: dict[int, dict[str, ModelDemand]] = {}
+        self._replicas: dict[int, dict[str, ReplicaDemand]] = {}
         self._ended_demand: dict[str, ModelDemand] = {}
         self._numbers = 0
         self._reports = 0
@@ -117,6 +118,7 @@ class Master:
             del self._workers[worker.number]
             worker.link.close()
             self._totals.ended(worker.number)
+            self._replicas.pop(worker.number, None)
             self._ended_demand = ended_demand(self._ended_demand, self._demand.pop(worker.number, {}))
             self._carry_out(self._ledger.leave(worker.number))
         status = await worker.ended()
@@ -147,7 +149,10 @@ class Master:
             self._carry_out(self._ledger.returned(worker.number, message))
         elif isinstance(message, WorkerReport):
             self._demand[worker.number] = message.demand
+            self._replicas[worker.number] = message.replicas
             self._totals.report(worker.number, message.metrics)
+            if message.urgent and self._control is not None:
+                self._control.report(GatewayReport(report=self.report()))
         elif isinstance(message, WorkerReady):
             log.info("worker.ready", pid=message.pid)
 
@@ -208,6 +213,7 @@ class Master:
             gateway=self._config.name,
             seq=self._reports,
             models=total_demand((self._ended_demand, *self._demand.values())),
+            replicas=total_replicas(self._replicas.values()),
             metrics=self._totals.samples(),
         )
 

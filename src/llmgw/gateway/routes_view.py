@@ -1,7 +1,7 @@
 """The routing view: deltas folded into it, and its live form in a worker, where replicas carry their load."""
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -82,6 +82,7 @@ class Target:
     """One replica as a worker asks it. `in_flight` counts from the moment it is chosen."""
 
     __slots__ = (
+        "answered_at",
         "context",
         "ejected_until",
         "endpoint",
@@ -111,6 +112,8 @@ class Target:
         self.headers = _key_header(replica) if near else ()
         self.seed = zlib.crc32(replica.id.encode())
         self.in_flight = 0
+        self.answered_at: float | None = None
+        """When it began a good answer last, by the loop's clock."""
         self.strikes = 0
         self.ejected_until = 0.0
 
@@ -119,8 +122,9 @@ class Target:
         self.strikes += 1
         self.ejected_until = now + min(EJECT_BASE_S * 2 ** min(self.strikes - 1, 8), EJECT_MAX_S)
 
-    def answered(self) -> None:
-        """Forget earlier failures."""
+    def answered(self, now: float) -> None:
+        """Note a good answer; earlier failures are forgotten."""
+        self.answered_at = now
         self.strikes = 0
         self.ejected_until = 0.0
 
@@ -128,13 +132,14 @@ class Target:
 class LiveRoute:
     """One model as a worker serves it."""
 
-    __slots__ = ("created", "model", "role", "targets", "unavailable")
+    __slots__ = ("created", "hold_s", "model", "role", "targets", "unavailable")
 
     def __init__(self, route: Route, targets: tuple[Target, ...]) -> None:
         self.model = route.model
         self.role: Role = route.role
         self.created = route.created
         self.unavailable = route.unavailable
+        self.hold_s = route.hold_s
         self.targets = targets
 
 
@@ -165,6 +170,11 @@ class LiveView:
     def route(self, model: str) -> LiveRoute | None:
         """Find a model."""
         return self._routes.get(model)
+
+    def targets(self) -> Iterator[Target]:
+        """Give all replicas."""
+        for route in self._routes.values():
+            yield from route.targets
 
     def model(self, name: str) -> ModelObject | None:
         """Describe one model to clients."""

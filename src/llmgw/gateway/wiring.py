@@ -10,9 +10,10 @@ from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.call import RequestIds
-from llmgw.gateway.demand import worker_demand
+from llmgw.gateway.demand import replica_demand, worker_demand
 from llmgw.gateway.dispatch import Dispatcher
 from llmgw.gateway.handler import Handler
+from llmgw.gateway.hold import Holder
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
@@ -50,12 +51,18 @@ class Worker:
             self.view.take_delta(message)
             self.admission.pump_all()
 
-    def report(self) -> WorkerReport:
+    def report(self, *, urgent: bool = False) -> WorkerReport:
         """Say what is asked for and what was counted."""
-        demand = worker_demand(self.counters, self.admission, asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        demand = worker_demand(self.counters, self.admission, now)
         depths = {model: one.held for model, one in demand.items()}
         in_flight = {model: one.in_flight for model, one in demand.items()}
-        return WorkerReport(demand=demand, metrics=self.counters.samples(depths, in_flight))
+        return WorkerReport(
+            demand=demand,
+            replicas=replica_demand(self.view.targets(), now),
+            metrics=self.counters.samples(depths, in_flight),
+            urgent=urgent,
+        )
 
     def close(self) -> None:
         """Drop connections to engines and write the last lines of the log."""
@@ -77,16 +84,20 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         send,
         queue_per_model=config.queue_per_model,
         queue_timeout_s=config.queue_timeout_s,
+        on_hold=lambda: send(worker.report(urgent=True)),
     )
+    holder = Holder(admission, hold_s=config.hold_s, comment_s=config.hold_comment_s, max_bytes=config.hold_bytes)
     counters = WorkerCounters()
     upstreams = UpstreamPool()
     answerer = Answerer(idle_timeout_s=config.idle_timeout_s)
-    dispatcher = Dispatcher(admission, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s)
+    dispatcher = Dispatcher(
+        admission, holder, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s
+    )
     access_log = AccessLog() if config.log_level in _LOGS_REQUESTS else None
     ids = RequestIds()
     handler = Handler(view, authenticator, dispatcher, counters, access_log, ids=ids, any_role=start.any_role)
     refusals = Refusals(ids, counters, access_log)
-    return Worker(
+    worker = Worker(
         server=HttpServer(handler, limits_of(config), refusals.body, error_headers=refusals.headers),
         view=view,
         admission=admission,
@@ -94,6 +105,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         upstreams=upstreams,
         access_log=access_log,
     )
+    return worker
 
 
 def limits_of(config: GatewayConfig) -> Limits:

@@ -9,7 +9,7 @@ import msgspec
 from llmgw.config.gateway import GatewayConfig
 from llmgw.gateway.permits import Grant, Recall, Returned, Want
 from llmgw.link.frames import FrameError, pack, read_frame
-from llmgw.schema.demand import MetricSample, ModelDemand
+from llmgw.schema.demand import MetricSample, ModelDemand, ReplicaDemand
 from llmgw.schema.link import ViewDelta, ViewSnapshot
 from llmgw.schema.value import Value
 from llmgw.schema.view import View
@@ -42,7 +42,10 @@ class WorkerReport(Value, frozen=True, kw_only=True, tag="worker_report"):
     """Worker to master, each second: its demand and its counters, absolute."""
 
     demand: dict[str, ModelDemand] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    replicas: dict[str, ReplicaDemand] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
     metrics: tuple[MetricSample, ...] = ()
+    urgent: bool = False
+    """Requests begin to wait for a model that must be started: tell the control plane now."""
 
 
 MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Grant | Recall | Stop

@@ -18,6 +18,8 @@ async def pipe(
 ) -> None:
     """Start the exchange with the response's status and `headers`, forward the body as it comes, end both.
 
+    An exchange that was started already keeps its head.
+
     `transform` sees each piece of the body as it came off the wire and gives what to send instead (`b""`: nothing
     yet); at the end of the body it is called once more with `b""` for what it held back. Without it the declared length
     is kept.
@@ -32,7 +34,8 @@ async def pipe(
         return
     flow = _Flow(response, exchange, transform)
     length = response.content_length if transform is None else None
-    exchange.start(response.status, headers, content_length=length)
+    if not exchange.started:
+        exchange.start(response.status, headers, content_length=length)
     if not response.complete:
         response.allow_silence(idle_timeout_s)
     exchange.on_gone(flow.gone)

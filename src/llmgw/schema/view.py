@@ -33,6 +33,8 @@ class Route(Value, frozen=True, kw_only=True):
     """Unix seconds, for `/v1/models`."""
     replicas: tuple[RouteReplica, ...] = ()
     unavailable: str | None = None
+    hold_s: float | None = None
+    """Most seconds a request may be held while no replica is there but one can be started; `None`: refuse at once."""
 
 
 class KeyEntry(Value, frozen=True, kw_only=True):

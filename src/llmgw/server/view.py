@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
+from llmgw.core.parking import for_revision
 from llmgw.ports import FleetRows
 from llmgw.schema.key import ApiKey
 from llmgw.schema.model import Model, ModelStatus
@@ -11,6 +12,12 @@ from llmgw.schema.replica import Replica, ReplicaState
 from llmgw.schema.report import ShardReport
 from llmgw.schema.view import KeyEntry, Route, RouteReplica, RoutesDelta
 
+START_BASE_S = 300.0
+START_PER_GIB_S = 20.0
+START_MAX_S = 6 * 3600.0
+"""A start may take so long: slow on purpose, since giving up too late only delays a failure and giving up too early
+makes one (facts on on-demand models, rule 6)."""
+
 
 def routes(rows: FleetRows, reports: Mapping[str, ShardReport]) -> tuple[Route, ...]:
     """Give a route for each model. Only stored states decide who is routed to: `reports` serves the texts.
@@ -18,12 +25,13 @@ def routes(rows: FleetRows, reports: Mapping[str, ShardReport]) -> tuple[Route, 
     So a control plane that has just started, and heard no agent yet, routes as the last one did.
     """
     nodes = {node.id: node for node in rows.nodes}
+    sizes = _sizes(rows.nodes, {model.source for model in rows.models if model.min == 0})
     statuses = {status.model: status for status in rows.statuses}
     replicas: dict[str, list[Replica]] = {}
     for replica in rows.replicas:
         replicas.setdefault(replica.model, []).append(replica)
     return tuple(
-        _route(model, statuses.get(model.name), tuple(replicas.get(model.name, ())), nodes, reports)
+        _route(model, statuses.get(model.name), tuple(replicas.get(model.name, ())), nodes, reports, sizes=sizes)
         for model in rows.models
     )
 
@@ -51,6 +59,8 @@ def _route(
     replicas: tuple[Replica, ...],
     nodes: Mapping[str, Node],
     reports: Mapping[str, ShardReport],
+    *,
+    sizes: Mapping[str, int],
 ) -> Route:
     asked = [one for one in replicas if one.state is ReplicaState.READY and one.shards[0].endpoint is not None]
     # On a lost node nothing answers, or it would not be lost: it is asked only where there is no other.
@@ -62,6 +72,7 @@ def _route(
         created=int(model.created_at.timestamp()),
         replicas=ready,
         unavailable=None if ready else unavailable(model, status, replicas, reports),
+        hold_s=None if ready else _hold_s(model, status, sizes),
     )
 
 
@@ -88,6 +99,30 @@ def _replica(replica: Replica, model: Model, nodes: Mapping[str, Node]) -> Route
     )
 
 
+def _hold_s(model: Model, status: ModelStatus | None, sizes: Mapping[str, int]) -> float | None:
+    """Give how long requests may wait for a start: not at all where none is wanted on demand, or none can succeed."""
+    if model.min > 0:
+        return None
+    current = None if status is None else for_revision(status, model.revision)
+    if current is not None and (current.parked is not None or current.unplaceable is not None):
+        return None
+    gib = sizes.get(model.source, 0) / 2**30
+    return min(START_BASE_S + START_PER_GIB_S * gib, START_MAX_S)
+
+
+def _sizes(nodes: tuple[Node, ...], sources: set[str]) -> dict[str, int]:
+    """Give the size of the weights at each source some node sees; stops looking once all are found."""
+    found: dict[str, int] = {}
+    for node in nodes:
+        if len(found) == len(sources):
+            break
+        watched = (one.weights for one in node.facts.watched if one.weights is not None)
+        for weights in (*(node.facts.weights or ()), *watched):
+            if weights.path in sources:
+                found[weights.path] = weights.size_bytes
+    return found
+
+
 def unavailable(
     model: Model, status: ModelStatus | None, replicas: tuple[Replica, ...], reports: Mapping[str, ShardReport]
 ) -> str:
@@ -106,7 +141,7 @@ def unavailable(
     if any(replica.state is ReplicaState.DRAINING for replica in replicas):
         return "its last replica is being stopped"
     if model.min == 0:
-        return "no replica of it is wanted (min is 0)"
+        return "it starts when it is asked for (min is 0)"
     return "no replica of it has been placed yet"
 
 

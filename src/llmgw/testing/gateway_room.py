@@ -11,7 +11,7 @@ from llmgw.gateway.authenticate import hash_of
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.routes_view import pools_of, with_snapshot
 from llmgw.gateway.wiring import build_worker
-from llmgw.gateway.worker_link import WorkerStart
+from llmgw.gateway.worker_link import WorkerReport, WorkerStart
 from llmgw.relay.upstream import Endpoint, UpstreamPool, UpstreamResponse
 from llmgw.schema.link import ViewSnapshot
 from llmgw.schema.model import Role
@@ -42,10 +42,21 @@ def a_replica(
 
 
 def a_route(
-    *replicas: RouteReplica, model: str = "tiny", role: Role = Role.CHAT, unavailable: str | None = None
+    *replicas: RouteReplica,
+    model: str = "tiny",
+    role: Role = Role.CHAT,
+    unavailable: str | None = None,
+    hold_s: float | None = None,
 ) -> Route:
     """Make a model's route."""
-    return Route(model=model, role=role, created=1_700_000_000, replicas=replicas, unavailable=unavailable)
+    return Route(
+        model=model,
+        role=role,
+        created=1_700_000_000,
+        replicas=replicas,
+        unavailable=unavailable,
+        hold_s=hold_s,
+    )
 
 
 def a_view(*routes: Route, version: int = 1, keys: KeysSection | None = KEYS, source: str = "c1") -> View:
@@ -77,6 +88,8 @@ class Room:
         self.ledger = PermitLedger(workers=1)
         self.worker = build_worker(WorkerStart(config=config, view=view), self._heard)
         self.port = 0
+        self.reports: list[WorkerReport] = []
+        """What the worker told by itself."""
         self._clients = UpstreamPool()
 
     async def open(self) -> None:
@@ -139,6 +152,8 @@ class Room:
             self._carry_out(self.ledger.want(1, message))
         elif isinstance(message, Returned):
             self._carry_out(self.ledger.returned(1, message))
+        elif isinstance(message, WorkerReport):
+            self.reports.append(message)
 
     def _carry_out(self, orders: Orders) -> None:
         for _, order in orders:

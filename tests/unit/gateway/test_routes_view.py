@@ -79,7 +79,7 @@ def test_failures_leave_a_replica_out_longer_each_time_and_an_answer_forgives_th
     for _ in range(50):
         target.failed(100.0)
     assert target.ejected_until - 100.0 == 10.0
-    target.answered()
+    target.answered(1000.0)
     assert target.ejected_until == 0.0
 
 

@@ -90,7 +90,7 @@ def test_a_replica_stays_in_the_view_whatever_is_not_heard_of_its_node():
     ("found", "text"),
     [
         (route(), "no replica of it has been placed yet"),
-        (route(model=replace(MODEL, min=0)), "no replica of it is wanted (min is 0)"),
+        (route(model=replace(MODEL, min=0)), "it starts when it is asked for (min is 0)"),
         (
             route(status=replace(STATUS, parked=Parked(failures=1, reason="not GGUF", since=NOW))),
             "it is parked after 1 failed start: not GGUF",

@@ -21,7 +21,7 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     """Unix socket for gateways on this machine; default `data_dir/hub.sock`."""
     store_url: str | None = None
     """Database: `sqlite:////absolute/path/llmgw.db`, or a libpq URL such as
-    `postgresql://llmgw@db1:5432/llmgw?sslmode=verify-full` (needs the extra `postgres`); a password belongs in the
+    `postgresql://llmgw@db1:5432/llmgw?sslmode=require` (needs the extra `postgres`); a password belongs in the
     environment as `LLMGW_STORE_PASSWORD`, or in a file named by `passfile` in the URL, not in the URL itself.
     Default SQLite in `data_dir/llmgw.db`."""
     agent_token_file: str | None = None

@@ -58,11 +58,16 @@ class Leadership:
 
     async def run(self) -> None:
         """Lead and follow until cancelled; then agents are let go at once."""
+        told: str | None = None
         while True:
             try:
                 await (self._lead() if self._lease.is_leader() else self._follow())
+                told = None
             except (Fenced, NoLeader, StoreUnavailable) as error:
-                _log.warning("leader.cannot", error=error.message)
+                # Once: a store that is away for hours is one event, not one a second.
+                if error.message != told:
+                    _log.warning("leader.cannot", error=error.message)
+                told = error.message
                 await self._look()
             except LlmgwError as error:
                 _log.error("leader.cannot", error=error.message, hint=error.hint)

@@ -17,6 +17,10 @@ class Backend(Protocol):
         """The database in words for people, without secrets."""
 
     @property
+    def hint(self) -> str:
+        """What to do when it does not answer."""
+
+    @property
     def read_options(self) -> Mapping[str, Any]:
         """Execution options of a transaction that reads one consistent snapshot."""
 

@@ -96,7 +96,7 @@ class Calls:
         except ProgrammingError as error:
             raise StoreError(f"{self._backend.where}: {_words(error)}", hint=_SCHEMA_HINT) from error
         except DBAPIError as error:
-            raise StoreUnavailable(f"{self._backend.where}: {_words(error)}", hint=_HINT) from error
+            raise StoreUnavailable(f"{self._backend.where}: {_words(error)}", hint=self._backend.hint) from error
         except PoolExhausted as error:
             raise self._too_late("connecting") from error
 
@@ -108,10 +108,11 @@ class Calls:
             raise
 
     def _too_late(self, name: str) -> StoreUnavailable:
-        return StoreUnavailable(f"{self._backend.where}: no answer to {name} within {self._deadline_s:g} s", hint=_HINT)
+        return StoreUnavailable(
+            f"{self._backend.where}: no answer to {name} within {self._deadline_s:g} s", hint=self._backend.hint
+        )
 
 
-_HINT = "nothing more is needed if this heals by itself; else look at the disk, and at who else uses the database"
 _SCHEMA_HINT = "see that its user may read and write all tables of this release's schema"
 
 

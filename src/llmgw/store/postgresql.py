@@ -58,6 +58,7 @@ _HINT = "write postgresql://USER@HOST:PORT/DATABASE, the password in LLMGW_STORE
 class PostgresqlBackend:
     """A database on a PostgreSQL server, shared by all control planes."""
 
+    hint = "nothing more is needed if this heals by itself; else look at the database server and the way to it"
     read_options: Mapping[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     write_options: Mapping[str, Any] = {"isolation_level": "READ COMMITTED", "postgresql_readonly": False}
 

@@ -61,6 +61,7 @@ class Mount(Protocol):
 class SqliteBackend:
     """A database file. The process that claims it holds an exclusive lock on `FILE.lock` until it ends."""
 
+    hint = "nothing more is needed if this heals by itself; else look at the disk, and at who else uses the file"
     read_options: Mapping[str, Any] = {_BEGIN: "DEFERRED"}
     write_options: Mapping[str, Any] = {_BEGIN: "IMMEDIATE"}
 

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from llmgw.schema.errors import StoreUnavailable
 from llmgw.server import leader as module
@@ -96,6 +97,16 @@ async def test_a_store_that_is_away_is_asked_again_until_it_answers(bench):
     bench.leads = True
     await asyncio.wait_for(bench.reconciling.wait(), 5)
     assert bench.did.count("load") >= 4
+
+
+async def test_an_outage_of_the_store_is_logged_once(bench):
+    await _until(lambda: "load" in bench.did)
+    with capture_logs() as logs:
+        bench.fail_loads = 5
+        await _until(lambda: bench.did.count("load") >= 8)
+        bench.fail_loads = 2
+        await _until(lambda: bench.did.count("load") >= 12)
+    assert [entry["event"] for entry in logs] == ["leader.cannot", "leader.cannot"]
 
 
 async def _until(true):

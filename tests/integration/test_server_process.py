@@ -61,7 +61,8 @@ class Server:
         self.process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "llmgw", "server", "--config", str(self.config), stderr=self.log
         )
-        await self.until(lambda: self.call("GET", "/leader") is not None)
+        # With the first secrets made: it leads a moment before that.
+        await self.until(lambda: self.call("GET", "/api/v1/summary") is not None)
 
     async def end(self, number=signal.SIGTERM):
         if self.process is not None and self.process.returncode is None:

@@ -2,6 +2,7 @@
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -36,6 +37,7 @@ def build_console(fleet: Fleet, clock: Clock, store: Store, *, config: ServerCon
         exception_handlers={
             HTTPException: failures.on_http_error,
             LlmgwError: failures.on_llmgw_error,
+            ClientDisconnect: failures.on_client_gone,
             Exception: failures.on_crash,
         },
     )

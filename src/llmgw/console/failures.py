@@ -35,6 +35,11 @@ class Failures:
             raise error
         return self._answer(request, error.status, error.body(), {})
 
+    async def on_client_gone(self, _: Request, error: Exception) -> Response:
+        """Nobody reads this answer: the client left while it sent its form. It is no fault of ours to be logged."""
+        del error
+        return Response(status_code=400)
+
     async def on_crash(self, request: Request, _: Exception) -> Response:
         """Answer a fault of ours; the framework raises it again afterwards, so that it is logged with its cause."""
         body = ErrorBody(

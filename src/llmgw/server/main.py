@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
 from llmgw.schema.errors import InvalidInput
+from llmgw.server.http.protocol import GuardedProtocol
 from llmgw.server.listen import bind_tcp, bind_unix
 from llmgw.server.wiring import ControlPlane, build, gateway_socket
 from llmgw.telemetry import log
@@ -92,7 +93,7 @@ class _Http(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=GuardedProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

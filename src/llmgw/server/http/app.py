@@ -3,7 +3,7 @@
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route, Router
 from starlette.types import ASGIApp
@@ -17,7 +17,7 @@ from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http import keys, models, nodes, openapi, replicas
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
-from llmgw.server.http.errors import JSON, on_crash, on_http_error, on_llmgw_error
+from llmgw.server.http.errors import JSON, on_client_gone, on_crash, on_http_error, on_llmgw_error
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
@@ -53,7 +53,12 @@ def build_app(
             Mount("/api/v1", app=api),
             _nothing_else(),
         ],
-        exception_handlers={LlmgwError: on_llmgw_error, HTTPException: on_http_error, Exception: on_crash},
+        exception_handlers={
+            LlmgwError: on_llmgw_error,
+            HTTPException: on_http_error,
+            ClientDisconnect: on_client_gone,
+            Exception: on_crash,
+        },
     )
     app.router.redirect_slashes = False
     if console is not None:

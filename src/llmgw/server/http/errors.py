@@ -22,7 +22,18 @@ class ErrorAnswer(Value, frozen=True, kw_only=True):
 def error_response(status: int, body: ErrorBody, headers: Mapping[str, str] | None = None) -> Response:
     """Give the answer for an error."""
     sent = {"cache-control": "no-store", **(headers or {})}
-    return Response(msgspec.json.encode(ErrorAnswer(error=body)), status, sent, media_type=JSON)
+    return Response(error_json(body), status, sent, media_type=JSON)
+
+
+def error_json(body: ErrorBody) -> bytes:
+    """Give the one shape."""
+    return msgspec.json.encode(ErrorAnswer(error=body))
+
+
+async def on_client_gone(_: Request, error: Exception) -> Response:
+    """Nobody reads this answer: the client left while it sent its body. It is no fault of ours to be logged."""
+    del error
+    return Response(status_code=400)
 
 
 async def on_llmgw_error(_: Request, error: Exception) -> Response:

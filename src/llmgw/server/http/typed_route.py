@@ -112,12 +112,19 @@ def _bound(path: str, by_method: Mapping[str, TypedRoute], context: Context) -> 
 
 async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
     """Read the body whole. Raises `TooLarge` as soon as it is known to be."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit)
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"the body is larger than {limit} bytes", allowed=(f"0..{limit} bytes",))
+            raise _too_large(limit)
     return bytes(body)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body is larger than {limit} bytes", allowed=(f"0..{limit} bytes",))
 
 
 def _query(request: Request) -> dict[str, str]:

@@ -32,6 +32,10 @@ WHOLE = json.dumps({"choices": [{"message": {"content": "größer"}}], "usage": 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(WHOLE), WHOLE)
 
 
+CUT_AT: set[int] = set()
+"""Where the engine's answers were split."""
+
+
 async def answer(line: Line) -> None:
     """Be an engine that splits its answer where the request's id says."""
     while True:
@@ -41,6 +45,7 @@ async def answer(line: Line) -> None:
         at = int(found[1]) if found else len(raw)
         line.write(raw[:at])
         if at < len(raw):
+            CUT_AT.add(at)
             await asyncio.sleep(PAUSE_S)
             line.write(raw[at:])
 
@@ -117,8 +122,10 @@ async def test_an_engines_answer_split_anywhere_reaches_the_client_as_the_same(p
     raw = STREAM if stream or kind == "llamacpp" else PLAIN
     data = a_request(kind, stream=stream, usage=usage)
     whole = await at_every_position(port, [(data, len(data))])
+    CUT_AT.clear()
     split = [(a_request(kind, stream=stream, usage=usage, name=f"at-{at}"), 0) for at in range(1, len(raw))]
     assert whole == await at_every_position(port, split)
+    assert set(range(1, len(raw))) == CUT_AT
     ((_, body),) = whole
     if stream:
         assert body.endswith(b"data: [DONE]\n\n")

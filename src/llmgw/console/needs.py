@@ -56,7 +56,7 @@ def _models(models: Sequence[ModelRow]) -> Iterator[Need]:
         elif row.state is ModelState.UNPLACEABLE:
             text = f"{row.name} has {row.ready} of {row.desired} replicas and fits nowhere: {row.reason}."
             yield Need(id=f"model-{row.name}", harm=harm, text=text, what_to_do=f"llmgw ctl model show {row.name}")
-        elif row.failures:
+        elif row.failures and row.state is not ModelState.READY:
             text = f"{row.name} does not start ({_starts(row.failures)}): {row.reason}."
             yield Need(id=f"model-{row.name}", harm=harm, text=text, what_to_do=f"llmgw ctl model show {row.name}")
 

@@ -69,6 +69,15 @@ async def test_a_calm_fleet_says_that_nothing_needs_you(room, viewer):
     assert "4242" in page.texts["replica-r1"]
 
 
+async def test_a_model_that_is_ready_after_failed_starts_needs_nobody(room, viewer):
+    room.hear(await room.put_node())
+    await _serve(room)
+    await room.put_status(ModelStatus(model="org/chat", failures=2, last_failure="it crashed"))
+    assert "org/chat does not start (2 failed starts)" in (await _page(viewer)).texts["needs"]
+    await room.put_replica("r1", "org/chat")
+    assert _words((await _page(viewer)).texts["needs"]) == "Needs you Nothing needs you."
+
+
 async def test_a_ready_model_comes_with_a_call_to_copy(room, viewer):
     await _serve(room)
     await room.put_replica("r1", "org/chat")

@@ -22,6 +22,9 @@ from llmgw.schema.model import Role
 @click.option("--engine-version", help="Default: the one the node has.")
 @click.option("--min", "min_", type=click.IntRange(min=0), default=1, show_default=True, help="Replicas at least.")
 @click.option("--max", "max_", type=click.IntRange(min=1), help="Replicas at most.  [default: as --min]")
+@click.option(
+    "--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop replicas above --min when unasked so long."
+)
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes a replica spans.")
 @click.option("--devices-per-node", type=click.IntRange(min=0))
 @click.option("--class", "class_", help="Class of devices, such as h100-80gb.")
@@ -36,7 +39,16 @@ from llmgw.schema.model import Role
 @click.option("--node-selector", multiple=True, metavar="LABEL=VALUE", help="Only nodes with this label.")
 @pass_session
 def model_serve(
-    session: Session, /, *, name: str, source: str, role: str, min_: int, max_: int | None, **profile: object
+    session: Session,
+    /,
+    *,
+    name: str,
+    source: str,
+    role: str,
+    min_: int,
+    max_: int | None,
+    idle: float | None,
+    **profile: object,
 ) -> None:
     """Serve a model under NAME, from weights the nodes have."""
     body = {
@@ -48,6 +60,8 @@ def model_serve(
     }
     if max_ is not None:
         body["max"] = max_
+    if idle is not None:
+        body["idle_s"] = idle
     answer = session.api.post("/api/v1/models", body)
     session.say(f"{name} will be served; watch it with: llmgw ctl model show {name}", answer)
 

@@ -22,6 +22,7 @@ MAX_NAME = 200
 # Only described here: the services check, and say more than "does not match" when they refuse.
 _Count = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_REPLICAS})]
 _Most = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_REPLICAS})]
+_Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0})]
 _Name = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME_PATTERN}$", "maxLength": MAX_NAME})]
 _Source = Annotated[str, Meta(extra_json_schema={"pattern": "^(/|hf:)", "maxLength": MAX_SOURCE})]
 
@@ -50,6 +51,8 @@ class ServeModel(Value, frozen=True, kw_only=True):
     min: _Count = 1
     max: _Most | None = None
     """Left out: as `min`, at least 1."""
+    idle_s: _Seconds | None = None
+    """Seconds without a request after which replicas above `min` are stopped; left out or 0: they stay."""
     profile: Profile = Profile()
 
 
@@ -60,6 +63,8 @@ class ChangeModel(Value, frozen=True, kw_only=True):
     role: Role | None = None
     min: _Count | None = None
     max: _Most | None = None
+    idle_s: _Seconds | None = None
+    """0: replicas above `min` stay."""
     profile: dict[str, Any] | None = None
     """Fields of the profile to change; the others stay. `null` gives a field back to the adapter."""
 
@@ -78,6 +83,7 @@ class ModelRow(Value, frozen=True, kw_only=True):
     role: Role
     min: int
     max: int
+    idle_s: float | None = None
     revision: int
     created_at: datetime
     profile: Profile

@@ -28,6 +28,7 @@ def defined(request: ServeModel, *, created_at: Any) -> Model:
             role=request.role,
             min=request.min,
             max=max(request.min, 1) if request.max is None else request.max,
+            idle_s=request.idle_s,
             profile=request.profile,
             created_at=created_at,
         )
@@ -67,6 +68,8 @@ def checked(model: Model) -> Model:
             field="max",
             allowed=(f"{lowest}..{MAX_REPLICAS}",),
         )
+    if model.idle_s is not None and not 0 <= model.idle_s < float("inf"):
+        raise InvalidInput("idle_s must be 0 or more seconds", field="idle_s", allowed=("0 or more",))
     _check_numbers(model.profile)
     _check_texts(model.profile)
     _check_engine(model)

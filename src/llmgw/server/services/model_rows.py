@@ -49,6 +49,7 @@ def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...]) 
         role=written.role,
         min=written.min,
         max=written.max,
+        idle_s=written.idle_s,
         revision=written.revision,
         created_at=written.created_at,
         profile=written.profile,

@@ -89,7 +89,7 @@ class DoorKeeper:
         # The door takes a free port when this one is taken, and says so in door.json.
         replace_private(self._toml, self._text())
         group = process_group.start(
-            f"door-{self._state.owner}",
+            self._state.door_name,
             (sys.executable, "-P", "-m", "llmgw", "door", "--config", str(self._toml)),
             {},
             owner=self._state.owner,

@@ -58,6 +58,8 @@ class LocalState:
         self.root = Path(data_dir)
         self.owner = hashlib.sha256(str(self.root.resolve()).encode()).hexdigest()[:12]
         """Marks what this folder's agents start, whichever of them did."""
+        self.door_name = f"door-{self.owner}"
+        """Name of the door's process group, beside those of shards."""
         self._lock: int | None = None
 
     def open(self) -> None:

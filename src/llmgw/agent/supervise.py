@@ -106,7 +106,8 @@ class Supervisor:
         if not is_due or self._order is None or self._order.mode is Mode.OBSERVE:
             return
         self._swept_at = now
-        for shard in process_group.owned(self._tools.state.owner) - self._runs.keys():
+        state = self._tools.state
+        for shard in process_group.owned(state.owner) - self._runs.keys() - {state.door_name}:
             if is_shard_id(shard):
                 _log.warning("shard.orphan", shard=shard)
                 await self._kill(shard)

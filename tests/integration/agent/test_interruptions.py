@@ -60,6 +60,8 @@ async def settled(machine):
 async def test_an_engine_whose_record_is_lost_is_replaced_once_it_is_said_what_runs(machine):
     await machine.start()
     before = await machine.serve()
+    await machine.control.until(lambda: machine.control.facts.door is not None)
+    door = machine.control.facts.door
     await machine.end(9)
     (machine.root / "data" / "shards" / f"{before.id}.json").write_text("{ damaged")
     await machine.start()
@@ -70,6 +72,7 @@ async def test_an_engine_whose_record_is_lost_is_replaced_once_it_is_said_what_r
     after = await machine.until(ShardPhase.READY)
     assert after.pid != before.pid
     assert engines(machine) == {after.pid}
+    assert machine.control.facts.door == door, "the door is nobody's orphan"
 
 
 async def test_an_engine_nobody_knows_or_wants_is_killed(machine):

@@ -4,6 +4,7 @@ import pytest
 
 from llmgw.testing.fake_engine import Fault
 from llmgw.testing.gateway_room import a_replica, a_route, until
+from llmgw.testing.raw_http import Upstream
 
 
 def both(made, **options):
@@ -124,3 +125,58 @@ async def test_demand_counts_what_waits_what_runs_and_what_came(room, engine):
     assert one.oldest_wait_s is not None
     for task in asking:
         task.cancel()
+
+
+class Clinging:
+    """An engine that sees its client leave and goes on until it is told to let go, as llama.cpp in a long prompt."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.go = asyncio.Event()
+        self.upstream = Upstream(self._serve)
+
+    async def _serve(self, line) -> None:
+        await line.request()
+        self.started += 1
+        await line.peer_left()
+        await self.go.wait()
+
+
+@pytest.fixture
+async def clinging():
+    one = Clinging()
+    await one.upstream.start()
+    yield one
+    await one.upstream.stop()
+
+
+async def leave(here, begun, **options):
+    """Begin a request and go as soon as the engine has it."""
+    asking = asyncio.ensure_future(here.chat(**options))
+    await begun()
+    asking.cancel()
+    await asyncio.wait({asking})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_slot_is_busy_until_the_engine_let_go_of_an_abandoned_request(room, clinging, stream):
+    url = f"http://127.0.0.1:{clinging.upstream.port}"
+    here = await room(a_route(a_replica("r", url, kind="llamacpp", slots=1, context=99)))
+    await leave(here, lambda: until(lambda: clinging.started == 1), stream=stream)
+    await asyncio.wait_for(clinging.upstream.left.wait(), 0.25)
+    second = asyncio.ensure_future(here.chat())
+    await asyncio.sleep(0.05)
+    assert (clinging.started, here.worker.counters.in_flight["tiny"]) == (1, 2)
+    assert here.worker.admission.waiting("tiny") == 1
+    clinging.go.set()
+    await until(lambda: clinging.started == 2)
+    second.cancel()
+    await until(lambda: here.worker.counters.in_flight["tiny"] == 0)
+
+
+async def test_an_engine_with_unknown_slots_is_not_waited_for(room, clinging):
+    url = f"http://127.0.0.1:{clinging.upstream.port}"
+    here = await room(a_route(a_replica("r", url)))
+    await leave(here, lambda: until(lambda: clinging.started == 1))
+    await until(lambda: here.worker.counters.in_flight["tiny"] == 0)
+    assert not clinging.go.is_set()

@@ -9,15 +9,17 @@ import random
 from collections.abc import Callable, Sequence
 
 from llmgw.core.lease import Candidate
+from llmgw.core.node_intent import with_intent
 from llmgw.core.parking import BackoffPolicy
 from llmgw.core.planner import plan
-from llmgw.ports import FleetRows, LeaderStore, PutModel, PutStatus, Write
+from llmgw.ports import FleetRows, LeaderStore, PutModel, PutNode, PutStatus, Write
 from llmgw.schema.errors import LlmgwError, StoreUnavailable
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.link import Order, Refused, ServerMessage
 from llmgw.schema.model import Model, ModelStatus, Profile
+from llmgw.schema.node import Intent
 from llmgw.schema.plan import Claim
 from llmgw.schema.view import Route
 from llmgw.schema.weights import Weights
@@ -56,6 +58,8 @@ class FaultyStore:
         """Transactions that took place."""
         self.before: Callable[[], None] = lambda: None
         """Called before each transaction; may raise."""
+        self.during: Callable[[], None] = lambda: None
+        """Called while each transaction takes place."""
         self.after: Callable[[], None] = lambda: None
         """Called after each transaction took place and before its caller knows; may raise."""
 
@@ -95,6 +99,7 @@ class _FaultyLeaderStore:
     async def apply(self, writes: Sequence[Write]) -> None:
         """Apply, with the faults of the moment."""
         self._faults.before()
+        self._faults.during()
         await self._inner.apply(writes)
         self._faults.applied += 1
         self._faults.after()
@@ -198,7 +203,7 @@ class ControlPlane:
 class Cluster:
     """Nodes, a store, and control planes that come and go. Everything random comes from one seed."""
 
-    def __init__(self, *, nodes: int = 1, seed: int = 0, planner: Planner = plan) -> None:
+    def __init__(self, *, nodes: int = 1, seed: int = 0, planner: Planner = plan, lost_after_s: float = 300.0) -> None:
         self.clock = FakeClock()
         self.memory = MemoryStore(self.clock)
         self.store = FaultyStore(self.memory)
@@ -207,7 +212,15 @@ class Cluster:
         self.nodes = {name: FakeNode(name) for name in (f"node-{number}" for number in range(1, nodes + 1))}
         self.cut_off: set[str] = set()
         """Nodes no control plane can reach now."""
+        self.frozen: set[str] = set()
+        """Nodes whose agent neither reads nor speaks; their streams stay open and their engines run."""
+        self.heartbeat_loss = 0.0
+        """Share of heartbeats that never arrive."""
+        self.slow_store_s = 0.0
+        """How long each transaction takes; nothing else happens meanwhile."""
+        self.store.during = lambda: self.clock.advance(self.slow_store_s)
         self._planner = planner
+        self._lost_after_s = lost_after_s
         self._streams = itertools.count(1)
         self._ids = itertools.count(1)
         self.planes = [ControlPlane(self, "control-1")]
@@ -273,6 +286,12 @@ class Cluster:
             if stream is not None:
                 plane.agents.closed(stream)
 
+    def say_hello_again(self, node: str) -> None:
+        """Register a node a second time while its first stream is still open, as after a cut nobody noticed."""
+        for plane in self.planes:
+            if node in plane.streams:
+                self._greet(plane, self.nodes[node])
+
     # Operators -----------------------------------------------------------------------------------
 
     async def serve(self, name: str, *, replicas: int = 1, cores: float = 1.0) -> None:
@@ -286,6 +305,16 @@ class Cluster:
             created_at=self.clock.now(),
         )
         await self.leader().fleet.write((PutModel(model=model), PutStatus(status=ModelStatus(model=name))))
+
+    async def want(self, node: str, intent: Intent, reason: str | None = None) -> None:
+        """Cordon, drain or uncordon a node."""
+        await self.leader().fleet.change(
+            lambda rows: [PutNode(node=with_intent(one, intent, reason)) for one in rows.nodes if one.id == node]
+        )
+
+    async def events(self, kind: str) -> list[Event]:
+        """Read the events of one kind, oldest first."""
+        return [event for event in reversed(await self.memory.load_events(limit=10_000)) if event.kind == kind]
 
     async def rows(self) -> FleetRows:
         """Read what is stored."""
@@ -310,7 +339,7 @@ class Cluster:
         return Rules(
             planner=self._planner,
             policy=BackoffPolicy(base_s=2.0, max_s=60.0, park_after=5),
-            silence=Silence(unreachable_after_s=15.0, lost_after_s=300.0, leading_since=leading_since),
+            silence=Silence(unreachable_after_s=15.0, lost_after_s=self._lost_after_s, leading_since=leading_since),
             names=Names(replica=lambda: f"r{next(self._ids):010d}", engine_key=lambda: f"le_{next(self._ids):08d}"),
         )
 
@@ -328,14 +357,17 @@ class Cluster:
         if stream is None:
             self._greet(plane, node)
             return
+        if node.id in self.frozen:
+            return
         waiting, stream.waiting = stream.waiting, []
-        plane.agents.heard(stream)
         for message in waiting:
             if isinstance(message, Order):
                 refusal = node.obey(message.state)
                 if refusal is not None:
                     plane.agents.said(stream, refusal)
-        plane.agents.said(stream, node.heartbeat())
+        if not self.heartbeat_loss or self.random.random() >= self.heartbeat_loss:
+            plane.agents.heard(stream)
+            plane.agents.said(stream, node.heartbeat())
 
     def _greet(self, plane: ControlPlane, node: FakeNode) -> None:
         hello = node.hello(TOKEN)

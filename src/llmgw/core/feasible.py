@@ -121,7 +121,7 @@ class Rooms:
         ledger = self.ledgers[node]
         return self.shelves[ledger.offer.kind][ledger.free()], ledger.entry()
 
-    def free_devices(self, node: str, device_class: str) -> tuple[Device, ...]:
+    def free_devices(self, node: str, device_class: str) -> list[Device]:
         """Give the healthy devices of one class that nobody holds, by index."""
         return self.ledgers[node].free_devices(device_class)
 

@@ -42,16 +42,10 @@ def schedulable(devices: tuple[Device, ...]) -> tuple[Device, ...]:
 
     Counting each would sell that memory twice. The one stands for all: a fault or a foreign process of any is its own.
     """
-    if all(device.pool is None for device in devices):
-        return devices
-    firsts: dict[str, Device] = {}
-    for device in sorted(devices, key=lambda device: (device.index, device.id)):
+    for device in devices:
         if device.pool is not None:
-            first = firsts.setdefault(device.pool, device)
-            if first.problem is None and device.problem is not None:
-                firsts[device.pool] = msgspec.structs.replace(first, problem=device.problem)
-    chosen = {first.id: first for first in firsts.values()}
-    return tuple(chosen.get(d.id, d) for d in devices if d.pool is None or d.id in chosen)
+            return _firsts(devices)
+    return devices
 
 
 def owners(devices: tuple[Device, ...]) -> dict[str, str]:
@@ -89,6 +83,17 @@ def left_over(node: Node, taken: Held) -> Free:
         memory_bytes=None if memory is None else max(0, memory - taken.memory_bytes),
         devices=tuple(d for d in schedulable(node.facts.devices) if d.problem is None and d.id not in holding),
     )
+
+
+def _firsts(devices: tuple[Device, ...]) -> tuple[Device, ...]:
+    firsts: dict[str, Device] = {}
+    for device in sorted(devices, key=lambda device: (device.index, device.id)):
+        if device.pool is not None:
+            first = firsts.setdefault(device.pool, device)
+            if first.problem is None and device.problem is not None:
+                firsts[device.pool] = msgspec.structs.replace(first, problem=device.problem)
+    chosen = {first.id: first for first in firsts.values()}
+    return tuple(chosen.get(d.id, d) for d in devices if d.pool is None or d.id in chosen)
 
 
 def _sum(allocations: list[Allocation]) -> Held:

@@ -59,11 +59,10 @@ class Ledger:
             devices=tuple((count.device_class, free) for count, free in counts if free),
         )
 
-    def free_devices(self, device_class: str) -> tuple[Device, ...]:
+    def free_devices(self, device_class: str) -> list[Device]:
         """Give the healthy devices of one class that nobody holds, by index."""
         taken = self._taken
-        free = [d for d in self._sorted() if d.device_class == device_class and not taken.get(d.id)]
-        return tuple(free)
+        return [d for d in self._sorted() if d.device_class == device_class and not taken.get(d.id)]
 
     def _book_devices(self, names: tuple[str, ...], sign: int) -> None:
         healthy = self._known()

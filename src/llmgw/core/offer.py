@@ -172,10 +172,17 @@ def _closed(seen: NodeSnapshot, *, trust_silent: bool) -> str | None:
 
 
 def _count(facts: NodeFacts) -> tuple[DeviceCount, ...]:
-    totals: dict[str, int] = {}
-    healthy: dict[str, int] = {}
+    counts: dict[str, list[int]] = {}
     for device in schedulable(facts.devices):
-        name = device.device_class
-        totals[name] = totals.get(name, 0) + 1
-        healthy[name] = healthy.get(name, 0) + (device.problem is None)
-    return tuple([DeviceCount(device_class=name, total=totals[name], healthy=healthy[name]) for name in sorted(totals)])
+        count = counts.get(device.device_class)
+        if count is None:
+            count = counts[device.device_class] = [0, 0]
+        count[0] += 1
+        if device.problem is None:
+            count[1] += 1
+    return tuple(
+        [
+            DeviceCount(device_class=name, total=total, healthy=healthy)
+            for name, (total, healthy) in sorted(counts.items())
+        ]
+    )

@@ -8,7 +8,6 @@ from llmgw.core.feasible import Group, Rooms
 from llmgw.core.fit import Need, classes_of
 from llmgw.core.offer import MILLI
 from llmgw.core.rank import BlockRank, Rank
-from llmgw.core.shelf import Entry
 from llmgw.schema.device import Device
 from llmgw.schema.plan import Allocation
 
@@ -61,6 +60,8 @@ def _fabrics(rooms: Rooms, need: Need) -> tuple[str | None, ...]:
 def _choose(asked: _Asked, device_class: str | None, fabric: str | None) -> _Choice | None:
     need = asked.need
     groups = asked.rooms.groups(need, device_class, fabric)
+    if need.nodes > sum([len(group.shelf.entries) for alike in groups.values() for group in alike]):
+        return None
     best: list[Rank] = []
     for block in sorted(groups):
         best.extend(_best(asked, groups[block], block, need.nodes - len(best)))
@@ -69,7 +70,7 @@ def _choose(asked: _Asked, device_class: str | None, fabric: str | None) -> _Cho
     else:
         return None
     return _Choice(
-        losses=tuple([sum(terms) for terms in zip(*[rank.block for rank in best], strict=True)]),
+        losses=best[0].block if need.nodes == 1 else tuple(map(sum, zip(*[r.block for r in best], strict=True))),
         others=_fitting(need, groups.values()) - need.nodes if need.nodes > 1 else 0,
         ranks=tuple(best),
         device_class=device_class or "",
@@ -82,20 +83,15 @@ def _best(asked: _Asked, alike: list[Group], block: BlockRank, wanted: int) -> l
 
     Of each group the first few that fit suffice, since it is in order.
     """
-    found: list[Rank] = []
-    for group in alike:
-        found.extend([Rank(block, 0, *entry) for entry in islice(_fresh(asked, group), wanted)])
+    found = [
+        Rank(block, 0, *entry)
+        for group in alike
+        for entry in islice(group.shelf.fitting(asked.need, group.members, asked.same_model), wanted)
+    ]
     if len(found) < wanted:
         found.extend(_shared(asked, alike, block))
     found.sort()
     return found[:wanted]
-
-
-def _fresh(asked: _Asked, group: Group) -> Iterator[Entry]:
-    fitting = group.shelf.fitting(asked.need, group.members)
-    if not asked.same_model:
-        return fitting
-    return (entry for entry in fitting if entry[2] not in asked.same_model)
 
 
 def _shared(asked: _Asked, alike: list[Group], block: BlockRank) -> Iterator[Rank]:
@@ -108,11 +104,11 @@ def _shared(asked: _Asked, alike: list[Group], block: BlockRank) -> Iterator[Ran
 
 
 def _fitting(need: Need, groups: Iterable[list[Group]]) -> int:
-    return sum(sum(1 for _ in group.shelf.fitting(need, group.members)) for alike in groups for group in alike)
+    return sum(sum(1 for _ in group.shelf.fitting(need, group.members, ())) for alike in groups for group in alike)
 
 
 def _allocation(rooms: Rooms, need: Need, node: str, choice: _Choice) -> Allocation:
-    devices = _pick(rooms.free_devices(node, choice.device_class), need.devices) if need.devices else ()
+    devices = _pick(rooms.free_devices(node, choice.device_class), need.devices) if need.devices else []
     return Allocation(
         node=node,
         cores=need.milli_cores / MILLI or None,
@@ -122,12 +118,16 @@ def _allocation(rooms: Rooms, need: Need, node: str, choice: _Choice) -> Allocat
     )
 
 
-def _pick(free: tuple[Device, ...], count: int) -> tuple[Device, ...]:
+def _pick(free: list[Device], count: int) -> list[Device]:
     """Take devices of one NUMA node where one has enough, the one with the fewest; else the first by index."""
     islands: dict[int, list[Device]] = {}
     for device in free:
-        if device.numa_node is not None:
-            islands.setdefault(device.numa_node, []).append(device)
+        numa = device.numa_node
+        if numa is not None:
+            if numa in islands:
+                islands[numa].append(device)
+            else:
+                islands[numa] = [device]
     enough = [(len(devices), numa) for numa, devices in islands.items() if len(devices) >= count]
     chosen = islands[min(enough)[1]] if enough else free
-    return tuple(chosen[:count])
+    return chosen[:count]

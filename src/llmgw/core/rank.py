@@ -13,14 +13,9 @@ from typing import NamedTuple
 from llmgw.core.fit import Need
 from llmgw.core.offer import Kind
 
-
-class BlockRank(NamedTuple):
-    """The terms that concern what the fleet loses by the choice."""
-
-    assumed: int
-    breaks: int
-    left: int
-    idle_devices: int
+BlockRank = tuple[int, int, int, int]
+"""The terms that concern what the fleet loses by the choice: weights only assumed, a whole node broken into, devices of
+the class left free, devices of a node that needs none left idle. A plain tuple: one is made for every shelf asked."""
 
 
 class Rank(NamedTuple):
@@ -39,6 +34,6 @@ def block_rank(kind: Kind, at: int | None, free: int, need: Need, *, assumed: bo
     `at` is the place of the class chosen among the kind's; `None` for a need without devices.
     """
     if at is None:
-        return BlockRank(int(assumed), 0, 0, sum([count.total for count in kind.devices]))
+        return int(assumed), 0, 0, sum([count.total for count in kind.devices])
     left = free - need.devices
-    return BlockRank(int(assumed), int(left > 0 and free == kind.devices[at].total), left, 0)
+    return int(assumed), int(left > 0 and free == kind.devices[at].total), left, 0

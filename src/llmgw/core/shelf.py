@@ -45,18 +45,21 @@ class Shelf:
         memory = need.memory_bytes == 0 or not self.kind.memory_known or -entry[1] >= need.memory_bytes
         return cores and memory
 
-    def fitting(self, need: Need, among: Container[str] | None) -> Iterator[Entry]:
-        """Give the nodes with the cores and memory needed, in order; `among` names those to look at, `None` is all."""
-        least_cores = need.milli_cores if self.kind.cores_known else 0
-        least_memory = need.memory_bytes if self.kind.memory_known else 0
-        if least_memory > self._most_memory:
+    def fitting(self, need: Need, among: Container[str] | None, without: Container[str]) -> Iterator[Entry]:
+        """Give the nodes with the cores and memory needed, in order.
+
+        `among` names those to look at, `None` is all; `without` those to leave out.
+        """
+        cores = need.milli_cores if self.kind.cores_known else 0
+        memory = need.memory_bytes if self.kind.memory_known else 0
+        if memory > self._most_memory:
             return
-        cores_end = -least_cores if least_cores else _NEVER
-        memory_end = -least_memory if least_memory else _NEVER
         for entry in self.entries:
-            if entry[0] > cores_end:
+            if cores and -entry[0] < cores:
                 return
-            if entry[1] <= memory_end and (among is None or entry[2] in among):
+            if memory and -entry[1] < memory:
+                continue
+            if entry[2] not in without and (among is None or entry[2] in among):
                 yield entry
 
     def with_cores(self, need: Need, entries: list[Entry]) -> int:
@@ -72,7 +75,3 @@ class Shelf:
         if need.memory_bytes > self._most_memory:
             return []
         return [entry for entry in entries if -entry[1] >= need.memory_bytes]
-
-
-_NEVER = 1 << 62
-"""Larger than any negated amount."""

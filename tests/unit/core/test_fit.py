@@ -30,7 +30,7 @@ def why(node, profile=None, claim=None, *, source=PATH, held=(), heard=True):
     need = need_of(want)
     found = [rooms.groups(need, name, None).values() for name in classes_of(need, rooms.classes)]
     groups = [group for ranked in found for alike in ranked for group in alike]
-    if any(list(group.shelf.fitting(need, group.members)) for group in groups):
+    if any(list(group.shelf.fitting(need, group.members, ())) for group in groups):
         return None
     (rejection,) = rooms.rejections(need)
     return rejection.constraint, rejection.detail

@@ -1,10 +1,20 @@
+from datetime import timedelta
+
 import msgspec
 
 from llmgw.core.summary import summarize
 from llmgw.schema.model import ModelStatus, Parked, Profile
 from llmgw.schema.node import Intent, Reachability
 from llmgw.schema.replica import ReplicaState
-from llmgw.schema.summary import ClassCounts, FabricCounts, ModelCounts, NodeCounts, ParkedModel, ReplicaCounts
+from llmgw.schema.summary import (
+    ClassCounts,
+    FabricCounts,
+    IdleReplica,
+    ModelCounts,
+    NodeCounts,
+    ParkedModel,
+    ReplicaCounts,
+)
 from llmgw.testing.factories import (
     NOW,
     make_allocation,
@@ -127,3 +137,28 @@ def test_what_an_older_revision_was_parked_for_is_past():
 def test_class_cpu_never_appears_among_the_devices():
     model = make_model(profile=Profile(device_class="cpu"))
     assert summary([make_node()], [model], [make_replica()]).gpus == ()
+
+
+def test_a_replica_nobody_asked_for_ten_minutes_is_named_with_its_devices():
+    ready_at = NOW - timedelta(hours=1)
+    replicas = [
+        msgspec.structs.replace(one, ready_at=ready_at)
+        for one in (
+            make_replica("r1", allocations=[make_allocation("a", devices=["d1", "d2"])]),
+            make_replica("r2"),
+            make_replica("r3"),
+            make_replica("r4", state=ReplicaState.DRAINING),
+        )
+    ]
+    new = msgspec.structs.replace(make_replica("r5"), ready_at=NOW - timedelta(minutes=9))
+    snapshot = make_snapshot([make_node("a")], [make_model()], [*replicas, new])
+    idle_s = {"r1": 600.0, "r2": 599.0, "r4": 4000.0, "r5": 4000.0}
+    snapshot = msgspec.structs.replace(snapshot, idle_s=idle_s)
+    found = summarize(snapshot, version="1", leader=None, epoch=None).idle_replicas
+    assert found == (IdleReplica(id="r1", model="demo", idle_seconds=600, gpus=2),)
+
+
+def test_a_model_is_short_of_what_demand_wants():
+    wanted = msgspec.structs.replace(make_want(make_model(min=0, max=2)), wanted=1)
+    assert summary(models=[wanted]).models == ModelCounts(total=1, satisfied=0, short=1)
+    assert summary(models=[make_model(min=0, max=2)]).models == ModelCounts(total=1, satisfied=1, short=0)

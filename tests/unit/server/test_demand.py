@@ -1,3 +1,4 @@
+from llmgw.core.demand import ModelLoad
 from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand, ReplicaDemand
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.testing.clock import FakeClock
@@ -61,3 +62,47 @@ def test_a_replica_answers_for_half_a_minute_after_its_last_answer_at_any_gatewa
 
 def asked(age):
     return ReplicaDemand(in_flight=0, last_answered_age_s=age)
+
+
+def test_loads_are_summed_up_over_gateways_and_unknown_while_none_reports():
+    board = DemandBoard(FakeClock())
+    assert board.loads() is None
+    board.report(report("a"))
+    waiting = ModelDemand(held=4, in_flight=0, arrivals=9, oldest_wait_s=7.0)
+    board.report(DemandReport(gateway="b", seq=1, models={"chat": waiting}))
+    assert board.loads() == {"chat": ModelLoad(held=5, in_flight=2, arrivals=12, oldest_wait_s=7.0)}
+
+
+def test_the_first_held_request_is_told_at_once_and_further_ones_are_not():
+    board = DemandBoard(FakeClock())
+    told = []
+    board.held.subscribe(lambda: told.append(1))
+    board.report(DemandReport(gateway="a", seq=1, models={"chat": ModelDemand(held=0, in_flight=1, arrivals=1)}))
+    assert len(told) == 0
+    board.report(report("a"))
+    board.report(report("a", seq=2))
+    assert len(told) == 1
+
+
+def test_a_killed_gateways_held_requests_are_no_demand_any_more():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+    board.report(DemandReport(gateway="a", seq=1, models={"chat": ModelDemand(held=50, in_flight=0, arrivals=50)}))
+    board.report(DemandReport(gateway="b", seq=1))
+    clock.advance(2.0)
+    board.report(DemandReport(gateway="b", seq=2))
+    clock.advance(1.1)
+    assert board.loads() == {}
+
+
+def test_a_replica_is_idle_since_its_last_request_at_any_gateway_or_since_this_process_knows():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+    assert board.idle_s(["r1"]) == {}, "no gateway reports"
+    clock.advance(100.0)
+    board.report(DemandReport(gateway="a", seq=1, replicas={"r1": asked(5.0), "r2": asked(5.0)}))
+    busy = ReplicaDemand(in_flight=1, last_answered_age_s=50.0)
+    board.report(DemandReport(gateway="b", seq=1, replicas={"r1": asked(20.0), "r2": busy}))
+    assert board.idle_s(["r1", "r2", "r3"]) == {"r1": 5.0, "r2": 0.0, "r3": 100.0}
+    clock.advance(1.0)
+    assert board.idle_s(["r1"]) == {"r1": 6.0}

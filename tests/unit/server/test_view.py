@@ -12,6 +12,7 @@ from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import Replica, ReplicaState, Shard, ShardPhase
 from llmgw.schema.report import ShardReport
 from llmgw.schema.view import KeyEntry, Route, RouteReplica
+from llmgw.schema.weights import Weights, WeightsFormat
 from llmgw.server.view import key_entries, routes, routes_delta
 from llmgw.testing.fake_node import fake_facts
 
@@ -131,3 +132,22 @@ def test_a_delta_has_what_changed_and_what_went():
     changed = replace(two, unavailable="because")
     delta = routes_delta((one, two), (changed, three), base=4, version=5)
     assert (delta.base, delta.version, delta.changed, delta.removed) == (4, 5, (changed, three), ("a",))
+
+
+def test_requests_for_a_model_on_demand_may_be_held_as_long_as_a_start_may_take():
+    on_demand = replace(MODEL, min=0)
+    assert route(model=on_demand).hold_s == 300.0
+    assert route().hold_s is None, "a minimum of 1 is not on demand"
+    weights = Weights(path=MODEL.source, format=WeightsFormat.GGUF, size_bytes=70 * 2**30)
+    node = replace(NODE, facts=replace(NODE.facts, weights=(weights,)))
+    assert routes(FleetRows(models=(on_demand,), nodes=(node,)), {})[0].hold_s == 300.0 + 70 * 20.0
+
+
+def test_nothing_is_held_where_no_start_can_succeed_or_none_is_needed():
+    on_demand = replace(MODEL, min=0)
+    parked = replace(STATUS, parked=Parked(failures=1, reason="not GGUF", since=NOW))
+    assert route(model=on_demand, status=parked).hold_s is None
+    assert route(model=on_demand, status=replace(STATUS, unplaceable="1 node: 1 is full")).hold_s is None
+    assert routes(FleetRows(models=(on_demand,), replicas=(READY,)), {})[0].hold_s is None
+    changed = replace(on_demand, revision=STATUS.revision + 1)
+    assert route(model=changed, status=parked).hold_s == 300.0, "a changed model is tried anew"

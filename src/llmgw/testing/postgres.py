@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ class PostgresServer:
     def __init__(self, binaries: Path) -> None:
         self._binaries = binaries
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         # Not below pytest's folder: that is for its own user only, and the server refuses to run as root.
         self.folder = Path(tempfile.mkdtemp(prefix="llmgw-postgres-"))
         self.port = _free_port()
@@ -78,6 +80,8 @@ class PostgresServer:
             argv += ["-c", f"{name}={value}"]
         with self.log.open("ab") as log:
             self._process = self._spawn(argv, log.fileno())
+        guard = [sys.executable, "-m", "llmgw.testing.postgres", str(self._process.pid), str(self.folder)]
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
         self._wait()
 
     def stop(self) -> None:
@@ -98,10 +102,7 @@ class PostgresServer:
 
     def thaw(self) -> None:
         """Let it go on."""
-        parent = psutil.Process(self.pid)
-        for process in (*parent.children(recursive=True), parent):
-            with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
-                process.resume()
+        _resume(psutil.Process(self.pid))
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -205,6 +206,27 @@ class PostgresServer:
             self._process.send_signal(number)
             self._process.wait(START_S)
         self._process = None
+        if self._guard is not None:
+            self._guard.communicate(b"it has ended")
+        self._guard = None
+
+
+def _resume(server: psutil.Process) -> None:
+    for process in (*server.children(recursive=True), server):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            process.resume()
+
+
+def _guard(pid: int, folder: Path) -> None:
+    """Run as a process of its own: end a server whose tests were killed, and so said nothing before their end."""
+    if sys.stdin.read():
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        server = psutil.Process(pid)
+        _resume(server)
+        server.send_signal(signal.SIGQUIT)
+        server.wait(START_S)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _account() -> pwd.struct_passwd | None:
@@ -222,3 +244,7 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+if __name__ == "__main__":
+    _guard(int(sys.argv[1]), Path(sys.argv[2]))

@@ -106,8 +106,17 @@ def test_the_summary_equals_a_recount(snapshot: Snapshot) -> None:
         )
 
     short, unplaceable, parked = [], [], []
+    lost = {seen.node.id: str(seen.state) == "lost" for seen in snapshot.nodes}
     for seen in snapshot.models:
-        mine = [replica for replica in snapshot.replicas if replica.model == seen.model.name]
+        mine = [
+            replica
+            for replica in snapshot.replicas
+            if replica.model == seen.model.name
+            and not (
+                str(replica.state) == "ready"
+                and {lost.get(shard.allocation.node) for shard in replica.shards} == {True}
+            )
+        ]
         ready = [replica for replica in mine if replica.state is ReplicaState.READY]
         is_mine = seen.status.revision == seen.model.revision
         is_parked = is_mine and seen.status.parked is not None

@@ -3,10 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from llmgw.core.alarms import alarms
 from llmgw.core.demand import desired_replicas
 from llmgw.core.inventory import NOTHING, Held, held_by_node
 from llmgw.core.parking import for_revision
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
+from llmgw.core.wants import is_absent
 from llmgw.schema.device import Device
 from llmgw.schema.model import ModelStatus
 from llmgw.schema.node import NodeState
@@ -30,8 +32,10 @@ IDLE_S = 600.0
 def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: int | None) -> Summary:
     """Sum the fleet up. `version` is the release the answering control plane runs."""
     taken = held_by_node(snapshot.replicas)
-    ready = Counter(r.model for r in snapshot.replicas if r.state is ReplicaState.READY)
-    total = Counter(replica.model for replica in snapshot.replicas)
+    states = {seen.node.id: seen.state for seen in snapshot.nodes}
+    there = [replica for replica in snapshot.replicas if not is_absent(replica, states)]
+    ready = Counter(replica.model for replica in there if replica.state is ReplicaState.READY)
+    total = Counter(replica.model for replica in there)
     models = sorted(snapshot.models, key=lambda seen: seen.model.name)
     short = [seen for seen in models if not _is_satisfied(seen, ready[seen.model.name])]
     return Summary(
@@ -48,6 +52,7 @@ def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: in
         ),
         parked=tuple(_parked(models)),
         idle_replicas=tuple(_idle(snapshot)),
+        alarms=alarms(snapshot),
     )
 
 

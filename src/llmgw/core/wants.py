@@ -84,6 +84,13 @@ def parked(model: ModelSnapshot) -> Parked | None:
     return status.parked if status.revision == model.model.revision else None
 
 
+def is_absent(replica: Replica, states: Mapping[str, NodeState]) -> bool:
+    """True for a ready replica that is gone with its nodes, and may come back with them."""
+    return replica.state is ReplicaState.READY and all(
+        states.get(shard.allocation.node) is NodeState.LOST for shard in replica.shards
+    )
+
+
 class _Stock(Value, frozen=True, kw_only=True):
     """A model's replicas, sorted out. `current` and `stand_ins` are those that stay for now."""
 
@@ -113,7 +120,7 @@ def _sort(
         reason = _leaving(replica, model, states)
         if reason is None:
             current.append(replica)
-        elif desired and _is_absent(replica, states):
+        elif desired and is_absent(replica, states):
             continue
         elif replica.state is ReplicaState.READY:
             stand_ins.append(StandIn(replica=replica, reason=reason, silent=_on(replica, states, {NodeState.LOST})))
@@ -152,13 +159,6 @@ def _leaving(replica: Replica, model: ModelSnapshot, states: Mapping[str, NodeSt
 
 def _on(replica: Replica, states: Mapping[str, NodeState], among: Iterable[NodeState]) -> bool:
     return any(states[shard.allocation.node] in among for shard in replica.shards)
-
-
-def _is_absent(replica: Replica, states: Mapping[str, NodeState]) -> bool:
-    """True for a ready replica that is gone with its nodes, and may come back with them."""
-    return replica.state is ReplicaState.READY and all(
-        states[shard.allocation.node] is NodeState.LOST for shard in replica.shards
-    )
 
 
 def _keep(replica: Replica, states: Mapping[str, NodeState], doubtful: frozenset[str]) -> tuple[object, ...]:

@@ -1,5 +1,7 @@
 """The whole fleet in one answer, by spec section 10. Lists and fields with nothing to say are left out."""
 
+from enum import StrEnum
+
 import msgspec
 
 from llmgw.schema.value import Value
@@ -68,6 +70,22 @@ class IdleReplica(Value, frozen=True, kw_only=True):
     gpus: int
 
 
+class AlarmKind(StrEnum):
+    """What an alarm is about."""
+
+    REPLACEMENT_HELD = "replacement_held"
+    SERVES_UNREPORTED = "serves_unreported"
+    FLAPPING = "flapping"
+
+
+class Alarm(Value, frozen=True, kw_only=True):
+    """Something about nodes that needs an operator's eye now."""
+
+    kind: AlarmKind
+    text: str
+    node: str | None = None
+
+
 class ControlPlaneMember(Value, frozen=True, kw_only=True):
     """One control plane; `state` is `leading`, `standing by` or `not answering`."""
 
@@ -92,5 +110,6 @@ class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
     unplaceable: tuple[str, ...] = ()
     parked: tuple[ParkedModel, ...] = ()
     idle_replicas: tuple[IdleReplica, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
     store_error: str | None = None
     """Why the store does not answer; while it does not, nothing can be changed."""

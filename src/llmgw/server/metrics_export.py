@@ -7,10 +7,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from llmgw.core.node_lifecycle import flaps
 from llmgw.core.summary import summarize
 from llmgw.ports import Clock
 from llmgw.schema.demand import MetricSample
-from llmgw.schema.node import NodeState
+from llmgw.schema.node import NodeState, Replacement
 from llmgw.schema.replica import ReplicaState
 from llmgw.schema.report import Load
 from llmgw.server.fleet import Fleet
@@ -103,11 +104,15 @@ class FleetSamples:
         for state in NodeState:
             count = sum(node.state is state for node in snapshot.nodes)
             yield _sample("llmgw_nodes", count, state=state.value)
+        for reason in (Replacement.HELD, Replacement.SERVING):
+            count = sum(seen.node.replacement is reason for seen in snapshot.nodes)
+            yield _sample("llmgw_nodes_not_replaced", count, reason=reason.value)
         connected = 0
         for seen in snapshot.nodes:
             node = seen.node
             yield from _known("llmgw_node_cpus", node.facts.host.cores_usable, node=node.id)
             yield from _known("llmgw_node_memory_bytes", node.facts.memory_bytes, node=node.id)
+            yield from _known("llmgw_node_silences", flaps(node, snapshot.now) or None, node=node.id)
             live = self._fleet.node_live(node.id)
             if live is None:
                 continue

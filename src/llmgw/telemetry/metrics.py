@@ -105,6 +105,18 @@ TABLE: tuple[Metric, ...] = (
         help="Store calls that failed, by error code.",
     ),
     Metric(name="llmgw_nodes", kind=Kind.GAUGE, labels=("state",), help="Nodes by shown state."),
+    Metric(
+        name="llmgw_nodes_not_replaced",
+        kind=Kind.GAUGE,
+        labels=("reason",),
+        help="Silent nodes that are not replaced: held (fell silent with many others) or serving (engines answer).",
+    ),
+    Metric(
+        name="llmgw_node_silences",
+        kind=Kind.GAUGE,
+        labels=("node",),
+        help="How often the node's agent fell silent within the last ten minutes; absent when it did not.",
+    ),
     Metric(name="llmgw_node_cpus", kind=Kind.GAUGE, labels=("node",), help="Cores the node may use."),
     Metric(name="llmgw_node_memory_bytes", kind=Kind.GAUGE, labels=("node",), help="Total memory of the node."),
     Metric(

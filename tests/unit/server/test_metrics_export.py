@@ -1,9 +1,11 @@
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmgw.ports import PutModel
+from llmgw.ports import PutModel, PutNode
 from llmgw.schema.demand import DemandReport, MetricSample
 from llmgw.schema.model import Model
+from llmgw.schema.node import Replacement
 from llmgw.schema.report import Load
 from llmgw.server.demand import GatewayLive
 from llmgw.server.metrics_export import MetricsExport
@@ -136,3 +138,13 @@ async def test_this_processes_own_metrics_are_added(room):
     sample = MetricSample(name="llmgw_store_errors", labels=(("call", "apply"), ("code", "fenced")), value=3.0)
     values = _values(MetricsExport(room.fleet, room.clock, process=lambda: (sample,)))
     assert values["llmgw_store_errors_total", (("call", "apply"), ("code", "fenced"))] == 3.0
+
+
+async def test_silent_nodes_that_are_not_replaced_are_counted_by_reason(room):
+    node = await room.put_node()
+    held = replace(node, replacement=Replacement.HELD, silences=(room.clock.now(),))
+    await room.fleet.write([PutNode(node=held)])
+    values = _values(MetricsExport(room.fleet, room.clock))
+    assert values["llmgw_nodes_not_replaced", (("reason", "held"),)] == 1.0
+    assert values["llmgw_nodes_not_replaced", (("reason", "serving"),)] == 0.0
+    assert values["llmgw_node_silences", (("node", "n1"),)] == 1.0

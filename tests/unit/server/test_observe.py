@@ -1,14 +1,16 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec.structs import replace
 
 from llmgw.ports import FleetRows
 from llmgw.schema.model import Model, ModelStatus
-from llmgw.schema.node import Node, NodeState
+from llmgw.schema.node import Node, NodeState, Reachability
 from llmgw.schema.plan import Claim
+from llmgw.schema.replica import ShardPhase
 from llmgw.schema.weights import WatchedPath, Weights, WeightsFormat
 from llmgw.server.observe import Observer, Resolved, Sources
+from llmgw.testing.factories import make_replica, make_report
 from llmgw.testing.fake_node import fake_facts
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,3 +82,30 @@ def test_a_claim_goes_by_the_smallest_node_that_has_the_weights():
 def test_weights_match_by_exact_path_and_whole_ones_come_first(seen, found):
     nodes = tuple(node(f"n{number}", **facts) for number, facts in enumerate(seen))
     assert Sources(nodes).weights("/m.gguf") == found
+
+
+def test_a_node_settles_a_while_after_a_silence():
+    away = NOW - timedelta(seconds=20)
+    back = replace(node("n1"), reachability_since=NOW, silences=(away,))
+    observer = Observer(Engine())
+    assert observer.snapshot(rows(back), reports={}, now=NOW + timedelta(seconds=29)).nodes[0].settling
+    assert not observer.snapshot(rows(back), reports={}, now=NOW + timedelta(seconds=30)).nodes[0].settling
+
+
+@pytest.mark.parametrize(
+    ("reachability", "reported", "doubtful"),
+    [
+        (Reachability.CONNECTED, [(1, ShardPhase.READY)], False),
+        (Reachability.CONNECTED, [(1, ShardPhase.STARTING)], True),
+        (Reachability.CONNECTED, [(2, ShardPhase.READY)], True),
+        (Reachability.CONNECTED, [], True),
+        (Reachability.UNREACHABLE, [(1, ShardPhase.READY)], True),
+    ],
+    ids=["said to be ready", "starting", "of another attempt", "not there", "said long ago"],
+)
+def test_a_ready_replica_is_doubtful_unless_its_agent_says_so_now(reachability, reported, doubtful):
+    replica = make_replica("r1")
+    reports = tuple(make_report(replica.shards[0], attempt=attempt, phase=phase) for attempt, phase in reported)
+    stored = replace(rows(replace(node("n1"), reachability=reachability)), replicas=(replica,))
+    snapshot = Observer(Engine()).snapshot(stored, reports={"n1": reports}, now=NOW)
+    assert snapshot.doubtful == ({"r1"} if doubtful else frozenset())

@@ -7,7 +7,7 @@ from llmgw.ports import FleetRows
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.key import ApiKey
 from llmgw.schema.model import Model, ModelStatus, Parked
-from llmgw.schema.node import Node
+from llmgw.schema.node import Node, Reachability
 from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import Replica, ReplicaState, Shard, ShardPhase
 from llmgw.schema.report import ShardReport
@@ -151,3 +151,12 @@ def test_nothing_is_held_where_no_start_can_succeed_or_none_is_needed():
     assert routes(FleetRows(models=(on_demand,), replicas=(READY,)), {})[0].hold_s is None
     changed = replace(on_demand, revision=STATUS.revision + 1)
     assert route(model=changed, status=parked).hold_s == 300.0, "a changed model is tried anew"
+
+
+def test_a_replica_on_a_lost_node_is_asked_only_where_there_is_no_other():
+    lost = replace(NODE, reachability=Reachability.LOST)
+    other = replace(READY, id="r2", shards=(replace(SHARD, id="r2.0", allocation=Allocation(node="n2")),))
+    nodes = (lost, replace(NODE, id="n2"))
+    for replicas, asked in (((READY, other), ["r2"]), ((READY,), ["r1"])):
+        (found,) = routes(FleetRows(nodes=nodes, models=(MODEL,), replicas=replicas), {})
+        assert [replica.id for replica in found.replicas] == asked

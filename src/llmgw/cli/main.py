@@ -1,6 +1,7 @@
 """The `llmgw` command."""
 
 import sys
+from typing import NoReturn
 
 import click
 
@@ -36,8 +37,23 @@ def main() -> None:
     try:
         cli.main(prog_name="llmgw")
     except LlmgwError as error:
-        print_error(error)
-        sys.exit(exit_code(error))
+        _end(error)
+    except BaseExceptionGroup as group:
+        # A process's tasks run together; one that says why it cannot go on ends them all.
+        ours, others = group.split(LlmgwError)
+        if ours is None or others is not None:
+            raise
+        _end(_first(ours))
+
+
+def _end(error: LlmgwError) -> NoReturn:
+    print_error(error)
+    sys.exit(exit_code(error))
+
+
+def _first(group: BaseExceptionGroup[LlmgwError]) -> LlmgwError:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
 
 def print_error(error: LlmgwError) -> None:

@@ -34,9 +34,12 @@ def contexts_path() -> Path:
 
 def read_contexts(path: Path) -> Contexts:
     """Read the file; none is no contexts. Raises `InvalidInput` for a broken one."""
-    if not path.exists():
-        return Contexts()
-    return load(Contexts, path)
+    try:
+        if not path.exists():
+            return Contexts()
+    except OSError:
+        pass  # told when it is read
+    return load(Contexts, path, hint="it is the contexts file of ctl; LLMGW_CTL_CONFIG names another")
 
 
 def write_contexts(path: Path, contexts: Contexts) -> None:

@@ -1,6 +1,7 @@
 """Reading a TOML file into a configuration struct. Unknown keys are errors that name the nearest key."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,15 +14,21 @@ from llmgw.schema.errors import InvalidInput
 C = TypeVar("C", bound=msgspec.Struct)
 
 
-def load(kind: type[C], path: Path) -> C:
-    """Read `path` as `kind`. Raises `InvalidInput` naming the file, the key and the nearest known key."""
+_HINT = "give a readable file with --config; llmgw config example prints one"
+_PLACE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
+
+
+def load(kind: type[C], path: Path, *, hint: str = _HINT) -> C:
+    """Read `path` as `kind`. Raises `InvalidInput` naming the file, the key and the nearest known key.
+
+    `hint` says what to do about a file that cannot be read.
+    """
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise InvalidInput(
-            f"cannot read configuration {path}: {error.strerror}",
-            hint="give a readable file with --config; llmgw config example prints one",
-        ) from error
+        raise InvalidInput(f"cannot read configuration {path}: {error.strerror}", hint=hint) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not text in UTF-8 (byte {error.start})", hint=hint) from error
     return parse(kind, text, where=str(path))
 
 
@@ -35,7 +42,10 @@ def parse(kind: type[C], text: str, *, where: str) -> C:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{where}: {error}", field=_field(str(error))) from error
+        raise _told(str(error), where) from error
+    except InvalidInput as error:
+        # What a struct checks by itself knows no file.
+        raise InvalidInput(f"{where}: {error.message}", hint=error.hint, field=error.field) from error
 
 
 def _refuse_unknown(kind: type[msgspec.Struct], data: dict[str, object], where: str) -> None:
@@ -64,8 +74,9 @@ def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _field(text: str) -> str | None:
-    marker = "`$."
-    if marker not in text:
-        return None
-    return text.rsplit(marker, 1)[1].rstrip("`")
+def _told(text: str, where: str) -> InvalidInput:
+    place = _PLACE.search(text)
+    if place is None:
+        return InvalidInput(f"{where}: {text[:1].lower()}{text[1:]}")
+    problem = _PLACE.sub("", text)
+    return InvalidInput(f"{where}: {place['path']}: {problem[:1].lower()}{problem[1:]}", field=place["path"])

@@ -3,6 +3,7 @@
 import click
 
 from llmgw.ctl.session import Session, pass_session
+from llmgw.schema.admin.key import CreatedKey
 
 
 @click.command("create")
@@ -12,4 +13,4 @@ from llmgw.ctl.session import Session, pass_session
 def key_create(session: Session, name: str, project: str) -> None:
     """Make an API key. Its secret is shown now and never again."""
     answer = session.api.post("/api/v1/keys", {"name": name, "project": project})
-    session.say(answer["secret"], answer)
+    session.say(session.read(answer, CreatedKey).secret, answer)

@@ -14,6 +14,7 @@ def replica_list(session: Session, model: str | None) -> None:
     """List all replicas with where they run, and why they were started again."""
     answer = session.api.get("/api/v1/replicas")
     if model is not None:
+        session.read(answer, ReplicaList)
         answer["replicas"] = [row for row in answer["replicas"] if row["model"] == model]
     session.show(answer, ReplicaList, _table)
 

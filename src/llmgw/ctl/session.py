@@ -10,7 +10,7 @@ import msgspec
 
 from llmgw.config.contexts import contexts_path, read_contexts
 from llmgw.ctl.output import dump
-from llmgw.link.api import Api
+from llmgw.link.api import Api, NotTheApi
 from llmgw.schema.errors import InvalidInput
 
 T = TypeVar("T")
@@ -37,7 +37,17 @@ class Session:
         if self._output != "table":
             click.echo(dump(answer, self._output), nl=False)
             return
-        click.echo(table(msgspec.convert(answer, kind)))
+        click.echo(table(self.read(answer, kind)))
+
+    def read(self, answer: Any, kind: type[T]) -> T:
+        """Give an answer as a value. Raises `NotTheApi` for one that cannot be read."""
+        try:
+            return msgspec.convert(answer, kind)
+        except msgspec.ValidationError as error:
+            raise NotTheApi(
+                f"the answer cannot be understood: {error}",
+                hint="is it the API of llmgw, and of the release this ctl is of?",
+            ) from error
 
     def say(self, text: str, answer: Any) -> None:
         """Print a sentence, or the answer itself with `-o json|yaml`."""

@@ -3,8 +3,9 @@
 import http.client
 import json
 import ssl
+import time
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from llmgw.schema.errors import (
     Conflict,
@@ -39,16 +40,21 @@ class NotTheApi(LlmgwError):
     code = "not_the_api"
 
 
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""A fleet of 10,000 nodes, each with its facts, is below 100 MB."""
+_PART = 256 * 1024
+
+
 class Api:
     """The admin API at one address. `timeout_s` bounds each call."""
 
     def __init__(self, root: str, token: str | None, *, timeout_s: float = 10.0) -> None:
-        parts = urlsplit(root)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise InvalidInput(f"{root!r} is not the address of an API", hint="write http://HOST:PORT", field="api")
+        parts = _split(root)
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
+            raise InvalidInput("the token has characters that none has", hint="is it cut or quoted?", field="token")
         self._root = root.rstrip("/")
         self._secure = parts.scheme == "https"
-        self._host = parts.hostname
+        self._host = parts.hostname or ""
         self._port = parts.port
         self._prefix = parts.path.rstrip("/")
         self._token = token
@@ -75,11 +81,13 @@ class Api:
         status, kind, data = self._exchange(method, path, body)
         try:
             answer = json.loads(data) if data else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._not_the_api(status, kind) from None
-        if status < http.client.BAD_REQUEST:
-            return answer
-        raise self._error(status, kind, answer)
+        if status >= http.client.BAD_REQUEST:
+            raise self._error(status, kind, answer)
+        if answer is not None and not isinstance(answer, dict):
+            raise self._not_the_api(status, kind)
+        return answer
 
     def _exchange(self, method: str, path: str, body: object | None) -> tuple[int, str, bytes]:
         connection: http.client.HTTPConnection = (
@@ -99,17 +107,33 @@ class Api:
         try:
             connection.request(method, self._prefix + path, body=payload, headers=headers)
             response = connection.getresponse()
-            return response.status, response.headers.get_content_type(), response.read()
+            return response.status, response.headers.get_content_type(), self._read(response)
         except TimeoutError as error:
             raise Unreachable(
                 f"{self._root} did not answer within {self._timeout:g} s", hint="is the control plane overloaded?"
             ) from error
         except http.client.HTTPException as error:
             raise NotTheApi(f"{self._root} does not speak HTTP ({type(error).__name__})", hint=_HINT) from error
+        except ssl.SSLCertVerificationError as error:
+            raise Unreachable(f"{self._root} is not trusted: {error.verify_message}", hint=_HINT) from error
+        except ssl.SSLError as error:
+            raise NotTheApi(f"{self._root} does not speak TLS ({error.reason})", hint=_HINT) from error
         except OSError as error:
             raise Unreachable(f"cannot reach {self._root}: {error.strerror or error}", hint=_HINT) from error
         finally:
             connection.close()
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        """Read the body whole, in bounded time and memory: what answers may not be the API."""
+        deadline = time.monotonic() + self._timeout
+        body = bytearray()
+        while part := response.read1(_PART):
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                raise NotTheApi(f"{self._root} answered with more than {MAX_ANSWER_BYTES} bytes", hint=_HINT)
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        return bytes(body)
 
     def _error(self, status: int, kind: str, answer: Any) -> LlmgwError:
         inner = answer.get("error") if isinstance(answer, dict) else None
@@ -128,6 +152,17 @@ class Api:
     def _not_the_api(self, status: int, kind: str) -> NotTheApi:
         what = "a web page" if kind == "text/html" else f"{kind} (status {status})"
         return NotTheApi(f"{self._root} answered with {what}, not with the API of llmgw", hint=_HINT)
+
+
+def _split(root: str) -> SplitResult:
+    try:
+        parts = urlsplit(root)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and root.isprintable()
+    except ValueError:
+        usable = False
+    if not usable or " " in root:
+        raise InvalidInput(f"{root!r} is not the address of an API", hint="write http://HOST:PORT", field="api")
+    return parts
 
 
 _HINT = "check the address: the API's port is 8800 by default, not the gateway's 8000"

@@ -107,7 +107,7 @@ class EngineRun:
             group = process_group.start(
                 desired.id,
                 launch.argv,
-                launch.env,
+                {**desired.env, **launch.env},
                 owner=tools.state.owner,
                 log_path=self._log_path,
                 cgroup_mount=tools.cgroup_mount,

@@ -51,7 +51,14 @@ def field_texts(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 
 _TABLES = {
-    "fabrics": ("# [[fabrics]]", '# name = "ib-a"', '# hcas = ["mlx5_0", "mlx5_1"]', "# rate_gbps = 400"),
+    "fabrics": (
+        "# [[fabrics]]",
+        '# name = "ib-a"',
+        '# hcas = ["mlx5_0", "mlx5_1"]',
+        "# rate_gbps = 400",
+        '# interface = "ib0"',
+        '# address = "10.1.0.17"',
+    ),
     "devices": (
         "# [[devices]]",
         '# id = "GPU-0"',

@@ -2,24 +2,33 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
+from llmgw.core.shard_env import shard_env
 from llmgw.schema.desired import DesiredShard, WantedEngine
 from llmgw.schema.model import Model
+from llmgw.schema.node import NodeFacts
 from llmgw.schema.replica import Replica, ReplicaState, Shard
 
 _RUNNING = frozenset({ReplicaState.STARTING, ReplicaState.READY})
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-def desired_shards(node_id: str, replicas: Iterable[Replica], models: Mapping[str, Model]) -> tuple[DesiredShard, ...]:
+def desired_shards(
+    node_id: str,
+    replicas: Iterable[Replica],
+    models: Mapping[str, Model],
+    nodes: Mapping[str, NodeFacts] = MappingProxyType({}),
+) -> tuple[DesiredShard, ...]:
     """Give the shards one node should run: those of replicas that are starting or ready, sorted by id.
 
-    `models` by name, profiles resolved. A replica whose model is gone is not wanted.
+    `models` by name, profiles resolved; `nodes` by id, for the addresses of replicas on several of them. A replica
+    whose model is gone is not wanted.
     """
     wanted = [
-        _desired(replica, shard, model)
+        _desired(replica, shard, model, shard_env(replica, shard, nodes))
         for replica in replicas
         if replica.state in _RUNNING and (model := models.get(replica.model)) is not None
         for shard in replica.shards
@@ -43,7 +52,7 @@ def digest(shards: Sequence[DesiredShard], engines: Sequence[WantedEngine], watc
     return hashlib.sha256(_ENCODER.encode(content)).hexdigest()
 
 
-def _desired(replica: Replica, shard: Shard, model: Model) -> DesiredShard:
+def _desired(replica: Replica, shard: Shard, model: Model, env: dict[str, str]) -> DesiredShard:
     return DesiredShard(
         id=shard.id,
         replica=replica.id,
@@ -55,4 +64,6 @@ def _desired(replica: Replica, shard: Shard, model: Model) -> DesiredShard:
         source=model.source,
         profile=model.profile,
         allocation=shard.allocation,
+        # What an operator wrote for the model goes before what follows from the fleet.
+        env={name: value for name, value in env.items() if name not in model.profile.env},
     )

@@ -33,6 +33,8 @@ class DesiredShard(Value, frozen=True, kw_only=True):
     allocation: Allocation
     grace_s: float = 30.0
     """Seconds open requests may still run once the shard is asked to end."""
+    env: dict[str, str] = {}
+    """Variables for a replica on several nodes: rank, addresses and adapters of its fabric (`core.shard_env`)."""
 
 
 class WantedEngine(Value, frozen=True, kw_only=True):

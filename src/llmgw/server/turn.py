@@ -124,9 +124,10 @@ def desired_sets(rows: FleetRows, snapshot: Snapshot, live: tuple[Live, ...]) ->
     placed = _by_node(rows.replicas)
     watched = watch_paths(rows.models)
     obeyed = {one.node: one.generation for one in live}
+    facts = {node.id: node.facts for node in rows.nodes}
     sets = []
     for node in rows.nodes:
-        shards = desired_shards(node.id, placed.get(node.id, ()), models)
+        shards = desired_shards(node.id, placed.get(node.id, ()), models, facts)
         beyond = obeyed.get(node.id, 0)
         generation = node.generation
         # An agent may have obeyed more than the store remembers (a lost store): it would refuse what we count.

@@ -24,6 +24,8 @@ PATH = "/agent/v1"
 PING_S = 5.0
 DEAD_S = 15.0
 """Seconds without a byte after which a stream is dead: TCP alone never notices an unplugged peer."""
+LATE_S = 0.1
+"""Seconds that are left to a message that arrived while this process was too late to read it."""
 HELLO_S = 5.0
 CLOSE_S = 0.5
 """Seconds a closing stream may take before its connection is cut."""
@@ -197,8 +199,7 @@ class AgentListener:
         """Hand messages on until the stream ends, is silent for too long or says what cannot be read."""
         while True:
             try:
-                async with asyncio.timeout(DEAD_S):
-                    data = await connection.recv()
+                data = await _next(connection)
             except TimeoutError:
                 _log.warning("agent.silent", node=stream.node, seconds=DEAD_S)
                 return
@@ -212,6 +213,19 @@ class AgentListener:
                 return
             if not isinstance(message, Ping | Hello):
                 self._handler.said(stream, message)
+
+
+async def _next(connection: ServerConnection) -> str | bytes:
+    """Wait for a message. Raises `TimeoutError` after too long a silence.
+
+    A silence may be this process's own lateness: then what came meanwhile lies there to be read, and it was none.
+    """
+    try:
+        async with asyncio.timeout(DEAD_S):
+            return await connection.recv()
+    except TimeoutError:
+        async with asyncio.timeout(LATE_S):
+            return await connection.recv()
 
 
 async def close(connection: ServerConnection, reason: str) -> None:

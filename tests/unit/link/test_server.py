@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import socket
+import time
 
 import msgspec
 import pytest
@@ -145,6 +146,19 @@ async def test_a_stream_without_a_byte_is_dead(listening, monkeypatch):
     async with connect(f"ws://{address}/agent/v1", ping_interval=None) as stream:
         await stream.send(msgspec.json.encode(FakeNode("n1").hello(TOKEN)).decode())
         await until(lambda: handler.gone)
+
+
+async def test_what_came_while_the_server_itself_was_stuck_is_a_sign_of_life(listening, monkeypatch):
+    monkeypatch.setattr(module, "DEAD_S", 0.2)
+    handler, _, address = listening
+    async with connect(f"ws://{address}/agent/v1", ping_interval=None) as stream:
+        await stream.send(msgspec.json.encode(FakeNode("n1").hello(TOKEN)).decode())
+        await stream.recv()
+        await until(lambda: handler.streams)
+        await stream.send(msgspec.json.encode(Ping()).decode())
+        time.sleep(0.4)  # noqa: ASYNC251 - the loop is to be stuck: silence and message are then seen together
+        await until(lambda: handler.signs)
+        assert handler.gone == []
 
 
 async def test_signs_of_life_keep_a_stream_and_are_sent_by_the_server_too(listening, monkeypatch):

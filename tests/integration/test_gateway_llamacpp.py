@@ -100,6 +100,34 @@ async def test_an_error_of_the_engine_is_its_own_status_and_words(room, more, st
     assert set(ours.error) >= {"message", "type", "param", "code"}
 
 
+HOSTILE = [
+    {"max_tokens": 2**31 - 1, "stop": [" 3"]},
+    {"temperature": 1e308, "top_p": -1, "min_p": 9, "top_k": 10**18},
+    {"logit_bias": {"999999999": 100}, "logprobs": True, "top_logprobs": 10**9},
+    {"stop": ["a"] * 5000},
+    {"messages": [{"role": "x" * 10_000, "content": "\x00"}]},
+    {"tools": [{"type": "function"}]},
+    {"tools": "x"},
+    {"reasoning_format": "x"},
+    {"grammar": "root ::= " + "(" * 5000},
+    {"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}},
+    {"id_slot": 99, "n_keep": -(10**9), "n_predict": -(10**15), "cache_prompt": "x"},
+    {"repeat_last_n": 2**31 - 1},
+    {"dry_penalty_last_n": 2**31 - 1, "dry_multiplier": 1},
+    {"n": 128},
+]
+
+
+async def test_hostile_values_are_answered_as_the_clients_fault_and_do_no_harm(room):
+    gateway, _ = room
+    for more in HOSTILE:
+        answer = await gateway.ask(CHAT, {"model": "tiny", "messages": ASK, "max_tokens": 2, **more})
+        assert answer.status in (200, 400), (more, answer.body)
+    nested = b'{"model":"tiny","messages":[],"tools":%b%b}' % (b"[" * 900, b"]" * 900)
+    assert (await gateway.ask(CHAT, nested)).status in (400, 500)  # the engine's own words are megabytes long
+    assert (await gateway.chat(max_tokens=3)).json()["usage"]["completion_tokens"] == 3
+
+
 async def test_the_openai_package_streams_and_counts(room):
     gateway, _ = room
     async with openai.AsyncOpenAI(

@@ -144,6 +144,7 @@ async def test_demand_and_metrics_reach_the_control_plane_each_second(room):
     values = {(one.name, *dict(one.labels).values()): one.value for one in report.metrics}
     assert values["llmgw_gateway_requests", "gateway-1", "tiny", "chat", "200"] == 3
     assert values["llmgw_gateway_tokens", "gateway-1", "tiny", "completion"] == 24
+    assert values["llmgw_gateway_key_tokens", "gateway-1", "lk_ABCDEFGH", "tiny", "completion"] == 24
 
 
 async def test_slots_are_never_exceeded_over_all_workers_and_all_of_them_are_used(room, engine):

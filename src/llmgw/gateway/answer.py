@@ -9,7 +9,7 @@ from llmgw.gateway.assemble import Assembler, Incomplete
 from llmgw.gateway.call import Call
 from llmgw.gateway.errors import EngineError, error_event, from_engine
 from llmgw.gateway.sse import EventSplitter, StreamFilter, events, payload
-from llmgw.relay.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
+from llmgw.relay.errors import AnswerTooLarge, UpstreamBroken, UpstreamError, UpstreamTimeout
 from llmgw.relay.forward import pipe
 from llmgw.relay.upstream import UpstreamResponse
 from llmgw.schema.engine import EngineKind
@@ -30,7 +30,10 @@ class Answerer:
 
     async def error(self, response: UpstreamResponse) -> EngineError:
         """Read an engine's error and give it in OpenAI's shape."""
-        body = await response.read(MAX_ERROR_BYTES, idle_timeout_s=self._idle_s)
+        try:
+            body = await response.read(MAX_ERROR_BYTES, idle_timeout_s=self._idle_s)
+        except AnswerTooLarge:  # engines quote what they were asked
+            body = b""
         return from_engine(response.status, body)
 
     async def give(self, call: Call, ask: Ask, kind: str, response: UpstreamResponse) -> None:

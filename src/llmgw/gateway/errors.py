@@ -16,7 +16,14 @@ _FIELD = re.compile(r" - at `\$\.?(.*)`$")
 _BYTE = re.compile(r" \(byte (\d+)\)$")
 _REQUIRED = re.compile(r"missing required field `(.+)`$")
 
-_CLIENT_FAULTS = ("image input is not supported", "audio input is not supported", "input is too large to process")
+_CLIENT_FAULTS = (
+    "image input is not supported",
+    "audio input is not supported",
+    "input is too large to process",
+    "Failed to parse tools",
+    "Failed to parse messages",
+    "Unknown reasoning format",
+)
 """llama.cpp answers these faults of the client with 500; a client would send them again and again."""
 
 _RELAY_TYPES = {413: "invalid_request_error", 408: "invalid_request_error", 431: "invalid_request_error"}

@@ -78,6 +78,13 @@ def test_numbers_out_of_bounds_name_their_field(field, value):
     assert (error.code, error.param) == ("invalid_type", field)
 
 
+@pytest.mark.parametrize("field", ["repeat_last_n", "dry_penalty_last_n"])
+@pytest.mark.parametrize("read", [chat.read, completions.read])
+def test_windows_an_engine_would_reserve_memory_for_are_bounded(read, field):
+    read(json.dumps({"model": "a", field: -1}).encode())
+    assert refused(json.dumps({"model": "a", field: 2**31 - 1}).encode(), read).param == field
+
+
 @pytest.mark.parametrize("value", [b"NaN", b"Infinity", b"-Infinity", b"007", b"0x10", b"1."])
 def test_what_is_no_json_number_names_its_place(value):
     error = refused(b'{"model":"a","temperature":%b}' % value)

@@ -15,6 +15,8 @@ TokenLimit = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 """Engines read it into 32 bits."""
 Choices = Annotated[int, msgspec.Meta(ge=1, le=128)]
 """OpenAI's own bounds of `n`."""
+Window = Annotated[int, msgspec.Meta(ge=-1, le=2**20)]
+"""How far back a sampler looks. llama.cpp reserves memory for as much as is asked, without a bound of its own."""
 
 
 class StreamOptions(Value, frozen=True, kw_only=True):
@@ -32,6 +34,8 @@ class ChatRequest(Value, frozen=True, kw_only=True):
     max_tokens: TokenLimit | UnsetType | None = UNSET
     max_completion_tokens: TokenLimit | UnsetType | None = UNSET
     n: Choices | UnsetType | None = UNSET
+    repeat_last_n: Window | UnsetType | None = UNSET
+    dry_penalty_last_n: Window | UnsetType | None = UNSET
     messages: msgspec.Raw | UnsetType = UNSET
 
 
@@ -43,6 +47,8 @@ class CompletionRequest(Value, frozen=True, kw_only=True):
     stream_options: StreamOptions | UnsetType | None = UNSET
     max_tokens: TokenLimit | UnsetType | None = UNSET
     n: Choices | UnsetType | None = UNSET
+    repeat_last_n: Window | UnsetType | None = UNSET
+    dry_penalty_last_n: Window | UnsetType | None = UNSET
     prompt: msgspec.Raw | UnsetType = UNSET
 
 

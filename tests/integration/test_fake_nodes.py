@@ -2,10 +2,15 @@
 
 import asyncio
 import collections
+import json
+import socket
 import sys
 
+import openai
 import pytest
 
+from llmgw.config.gateway import GatewayConfig
+from llmgw.config.load import load
 from llmgw.testing.fake_nodes import FakeFleet, NodeGroup
 from llmgw.testing.server_process import ServerProcess
 
@@ -57,6 +62,63 @@ async def test_models_made_before_any_node_are_placed_once_the_nodes_come(server
     assert {row["fabric"]: row["nodes"] for row in summary["fabrics"]} == {"ib-a": 10, "ib-b": 10}
     used = {row["class"]: (row["used"], row["total"]) for row in summary["gpus"]}
     assert used == {"h100-80gb": (80, 160), "h100-80gb/mig-1g.10gb": (1, 112)}
+
+
+async def test_devices_that_are_free_only_across_fabrics_are_refused_with_that_reason(server):
+    groups = [
+        NodeGroup(kind="h100x8", count=1, name=fabric, fabric=fabric, weights=(SHARED,)) for fabric in ("ib-a", "ib-b")
+    ]
+    await serve(server, "wide", profile={"nodes": 2, "devices_per_node": 8, "class": "h100-80gb"})
+    async with fleet(server, groups) as fakes:
+        await fakes.joined()
+        row = await server.until(lambda: unplaceable(server))
+        assert {one["constraint"] for one in row["rejections"]} == {"fabric"}
+        assert "in one fabric" in row["reason"]
+        one_more = NodeGroup(kind="h100x8", name="more", fabric="ib-b", weights=(SHARED,))
+        async with fleet(server, [one_more]) as others:
+            await others.joined()
+            await ready(server, 1)
+        (row,) = (await server.call("GET", "/api/v1/replicas"))["replicas"]
+        assert {shard["node"] for shard in row["shards"]} == {"ib-b-001", "more-001"}
+
+
+def unplaceable(server):
+    row = server.get("/api/v1/models/wide")
+    return row if row.get("state") == "unplaceable" and row["rejections"] else None
+
+
+async def test_clients_are_answered_by_fake_engines_through_a_real_gateway_while_agents_hang(server, tmp_path):
+    await serve(server, "m", min=3, max=3)
+    (tmp_path / "gateway.toml").write_text(
+        f'data_dir = "{tmp_path / "gateway"}"\ncontrol_socket = "{server.data / "hub.sock"}"\n'
+        f'listen = "127.0.0.1:{free_port()}"\nworkers = 1\n'
+    )
+    config = load(GatewayConfig, tmp_path / "gateway.toml")
+    key = json.loads((server.data / "credentials.json").read_text())["api_key"]
+    async with fleet(server, (NodeGroup(kind="cpu-small", count=3, name="n", weights=(SHARED,)),)) as fakes:
+        await fakes.joined()
+        await ready(server, 3)
+        gateway = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "llmgw", "gateway", "--config", str(tmp_path / "gateway.toml"))
+        )
+        try:
+            async with openai.AsyncOpenAI(base_url=f"http://{config.listen}/v1", api_key=key, max_retries=9) as client:
+                fakes.command("freeze 2")
+                fakes.command("kill 1")
+                for _ in range(9):
+                    answer = await client.chat.completions.create(
+                        model="m", messages=[{"role": "user", "content": "count"}]
+                    )
+                    assert answer.choices[0].message.content == " 1 2 3 4 5 6 7 8"
+            assert fakes.doors.answered() == 9
+        finally:
+            gateway.terminate()
+            await gateway.wait()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
 
 
 async def test_a_frozen_agent_keeps_its_engines_and_a_killed_node_comes_back_empty(server):

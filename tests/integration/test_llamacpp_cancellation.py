@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from llmgw.config.gateway import GatewayConfig
-from llmgw.schema.model import Profile
+from llmgw.schema.model import Profile, Role
 from llmgw.testing.counting_model import write_counting_model
 from llmgw.testing.engine_process import KEY, EngineProcess, shard_for
 from llmgw.testing.gateway_room import Room, a_replica, a_route, a_view, until
@@ -15,7 +15,7 @@ from llmgw.testing.random_model import write_random_model
 
 pytest.importorskip("xllamacpp", reason="the embedded engine is not installed (extra `cpu`)")
 
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 SLOTS = 2
 GENEROUS_S = 30.0
 
@@ -61,12 +61,12 @@ async def bench(tmp_path) -> AsyncIterator[Callable]:
     rooms: list[Room] = []
     engines: list[EngineProcess] = []
 
-    async def make(model, *, slots: int = SLOTS) -> Bench:
-        engines.append(EngineProcess(shard_for(model, profile=Profile(context=8192, slots=slots))))
+    async def make(model, *, slots: int = SLOTS, role: Role = Role.CHAT) -> Bench:
+        engines.append(EngineProcess(shard_for(model, role=role, profile=Profile(context=8192, slots=slots))))
         url = (await engines[-1].started()).endpoint
         replica = a_replica("r1", url, kind="llamacpp", slots=slots, context=8192 // slots, key=KEY)
         config = GatewayConfig(data_dir=str(tmp_path), control_socket=str(tmp_path / "s"), log_level="warning")
-        rooms.append(Room(a_view(a_route(replica)), config))
+        rooms.append(Room(a_view(a_route(replica, role=role)), config))
         await rooms[-1].open()
         return Bench(rooms[-1], url)
 
@@ -78,6 +78,8 @@ async def bench(tmp_path) -> AsyncIterator[Callable]:
 
 
 def body(path: str, *, stream: bool, prompt: str = "hi") -> dict[str, object]:
+    if path == EMBED:
+        return {"model": "tiny", "input": prompt}
     asked = {"messages": [{"role": "user", "content": prompt}]} if path == CHAT else {"prompt": prompt}
     return {"model": "tiny", "stream": stream, "max_tokens": 2000, **asked}
 
@@ -99,13 +101,14 @@ async def test_a_decoding_slot_is_free_within_a_second(bench, slow_counter, path
     await until(lambda: here.in_flight == 0)
 
 
-async def test_a_prefill_counts_as_busy_until_the_engine_ends_it(bench, slow_reader):
-    here = await bench(slow_reader, slots=1)
-    asking = asyncio.ensure_future(here.room.ask(TEXT, body(TEXT, stream=True, prompt="word " * 1400)))
+@pytest.mark.parametrize(("path", "role", "words"), [(TEXT, Role.CHAT, 1000), (EMBED, Role.EMBED, 200)])
+async def test_a_prefill_counts_as_busy_until_the_engine_ends_it(bench, slow_reader, path, role, words):
+    here = await bench(slow_reader, slots=1, role=role)
+    asking = asyncio.ensure_future(here.room.ask(path, body(path, stream=True, prompt="word " * words)))
     await here.until_busy(lambda slots: slots == 1, deadline_s=GENEROUS_S)
     asking.cancel()
     await asyncio.wait({asking})
-    next_one = asyncio.ensure_future(here.room.ask(TEXT, {**body(TEXT, stream=False), "max_tokens": 1}))
+    next_one = asyncio.ensure_future(here.room.ask(path, {**body(path, stream=False), "max_tokens": 1}))
     await asyncio.sleep(0.1)
     assert (here.in_flight, here.room.worker.admission.waiting("tiny")) == (2, 1)
     # Then it lets go, and the next one is served. Had it been sent at once, it would have waited in the engine.

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llmgw.core.demand import desired_replicas
+from llmgw.core.drain import preview
 from llmgw.core.plan_lint import lint
 from llmgw.core.planner import LOOKING_TIME, plan
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
@@ -167,6 +168,36 @@ def test_no_ready_replica_goes_unless_enough_serve_or_it_makes_room_or_is_orphan
         ]
         gone = [replica for replica in ready if replica.id in removed and "makes room" not in removed[replica.id]]
         assert not gone or len(ready) - len(gone) >= desired_replicas(seen.model)
+
+
+@given(fleet(), st.data())
+def test_no_healthy_replica_is_stopped_for_a_memory_of_one(snapshot: Snapshot, data: st.DataObject) -> None:
+    ready = [replica.id for replica in snapshot.replicas if replica.state is ReplicaState.READY]
+    doubtful = frozenset(data.draw(st.sets(st.sampled_from(ready)))) if ready else frozenset()
+    snapshot = msgspec.structs.replace(snapshot, doubtful=doubtful)
+    removed = {removal.replica: removal.reason for removal in plan(snapshot).removals}
+    states = {seen.node.id: seen.state for seen in snapshot.nodes}
+    for seen in snapshot.models:
+        mine = [one for one in snapshot.replicas if one.model == seen.model.name and one.id in ready]
+        mine = [one for one in mine if all(shard.allocation.node in states for shard in one.shards)]
+        gone = [one for one in mine if one.id in removed and "makes room" not in removed[one.id]]
+        surely = [one for one in mine if one.id not in removed and one.id not in doubtful]
+        assert not gone or surely or desired_replicas(seen.model) == 0
+
+
+@given(fleet())
+def test_a_drain_tells_of_each_replica_once_and_moves_nothing_onto_its_node(snapshot: Snapshot) -> None:
+    for seen in snapshot.nodes:
+        found = preview(snapshot, seen.node.id, plan)
+        told = [one.replica for one in (*found.moves, *found.waits, *found.breaks)]
+        affected = [
+            replica.id
+            for replica in snapshot.replicas
+            if replica.state is not ReplicaState.DRAINING
+            and any(shard.allocation.node == seen.node.id for shard in replica.shards)
+        ]
+        assert sorted(told) == sorted(affected)
+        assert all(seen.node.id not in move.to for move in found.moves)
 
 
 @given(fleet(), st.integers(0, 2**32))

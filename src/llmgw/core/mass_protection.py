@@ -1,8 +1,8 @@
 """Mass protection: when many nodes fall silent together, the fault is more likely in between, and nothing is replaced.
 
 A crowd is at least three nodes and a third of a group that fall silent within a minute; groups are racks, sites,
-fabrics and the whole fleet. Its nodes are held. A group in which three or more are held and still away is protected:
-none of its nodes is declared lost. A crowd is back once fewer than three of it are away; who is left counts on its own.
+fabrics and the whole fleet. Its nodes are held: none of them is declared lost. While a third of a group is held, none
+of its other nodes is either. A crowd is back once fewer than three of it are away; who is left counts on its own.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ def groups_of(node: Node) -> tuple[Group, ...]:
 
 
 def crowds(nodes: Iterable[Node], now: datetime) -> tuple[Crowd, ...]:
-    """Give the groups of which a crowd fell silent within the last minute, the largest first."""
+    """Give the groups of which a crowd fell silent within the last minute."""
     silent: Counter[Group] = Counter()
     total: Counter[Group] = Counter()
     for node in nodes:
@@ -63,20 +63,19 @@ def crowds(nodes: Iterable[Node], now: datetime) -> tuple[Crowd, ...]:
         for group in groups_of(node):
             total[group] += 1
             silent[group] += fresh
-    found = [Crowd(group, silent[group], total[group]) for group in total if _is_crowd(silent[group], total[group])]
-    return tuple(sorted(found, key=lambda crowd: (-crowd.silent, crowd.group != FLEET, crowd.group)))
+    return tuple(Crowd(group, silent[group], total[group]) for group in total if _is_crowd(silent[group], total[group]))
 
 
 def protected(nodes: Iterable[Node]) -> tuple[Crowd, ...]:
-    """Give the groups in which nothing is replaced now, the largest crowd first; `silent` counts held nodes."""
-    held: Counter[Group] = Counter()
-    total: Counter[Group] = Counter()
-    for node in nodes:
-        for group in groups_of(node):
-            total[group] += 1
-            held[group] += node.replacement is Replacement.HELD
-    found = [Crowd(group, held[group], total[group]) for group in total if held[group] >= CROWD]
-    return tuple(sorted(found, key=lambda crowd: (-crowd.silent, crowd.group != FLEET, crowd.group)))
+    """Give the groups in which no node is declared lost now; `silent` counts held nodes."""
+    return tuple(crowd for crowd in _held_groups(nodes) if _is_crowd(crowd.silent, crowd.total))
+
+
+def away_together(nodes: Iterable[Node]) -> Crowd | None:
+    """Give the smallest group that has all held nodes in it; `None` when none is held."""
+    groups = _held_groups(nodes)
+    most = max((crowd.silent for crowd in groups), default=0)
+    return min((crowd for crowd in groups if crowd.silent == most), key=lambda crowd: crowd.total, default=None)
 
 
 def hold(nodes: tuple[Node, ...], now: datetime) -> tuple[Node, ...]:
@@ -86,7 +85,7 @@ def hold(nodes: tuple[Node, ...], now: datetime) -> tuple[Node, ...]:
         nodes = tuple(_held(node, now) if _is_of(node, struck) and _fell_silent(node, now) else node for node in nodes)
     if not any(node.replacement is Replacement.HELD for node in nodes):
         return nodes
-    groups = {crowd.group for crowd in protected(nodes)}
+    groups = {crowd.group for crowd in _held_groups(nodes) if crowd.silent >= CROWD}
     return tuple(
         marked(node, Replacement.ALLOWED, now)
         if node.replacement is Replacement.HELD and not _is_of(node, groups)
@@ -105,6 +104,17 @@ def marked(node: Node, replacement: Replacement, now: datetime) -> Node:
 def released(node: Node, now: datetime) -> Node:
     """Give the node after an operator said that silent nodes may be replaced."""
     return marked(node, Replacement.RELEASED, now) if node.replacement is Replacement.HELD else node
+
+
+def _held_groups(nodes: Iterable[Node]) -> tuple[Crowd, ...]:
+    """Count the held nodes of each group that has any; `total` counts all its nodes."""
+    held: Counter[Group] = Counter()
+    total: Counter[Group] = Counter()
+    for node in nodes:
+        for group in groups_of(node):
+            total[group] += 1
+            held[group] += node.replacement is Replacement.HELD
+    return tuple(Crowd(group, held[group], total[group]) for group in total if held[group])
 
 
 def _held(node: Node, now: datetime) -> Node:

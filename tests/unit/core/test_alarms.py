@@ -21,7 +21,7 @@ def test_a_crowd_is_one_alarm_whatever_groups_it_struck():
     nodes = [replace(away(f"n{n}", Replacement.HELD), facts=make_node(labels={"rack": "r1"}).facts) for n in range(4)]
     (alarm,) = alarms(make_snapshot([*nodes, make_node("n9")]))
     assert alarm.kind is AlarmKind.REPLACEMENT_HELD
-    assert alarm.text.startswith("4 of 5 nodes of the fleet fell silent together: nothing is replaced until")
+    assert alarm.text.startswith("4 of 4 nodes of rack r1 fell silent together: none of them is replaced until")
 
 
 def test_a_node_that_serves_unreported_and_one_that_flaps_are_named():

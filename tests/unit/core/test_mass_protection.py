@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from llmgw.core.mass_protection import Group, crowds, groups_of, hold, protected, released
+from llmgw.core.mass_protection import FLEET, Group, away_together, crowds, groups_of, hold, protected, released
 from llmgw.schema.node import Reachability, Replacement
 from llmgw.testing.factories import NOW, make_node
 
@@ -54,6 +54,27 @@ def test_held_nodes_stay_held_while_three_are_away_however_long():
     nodes = hold(fleet(9, 3), NOW)
     assert held(hold(nodes, NOW + timedelta(days=3))) == held(nodes)
     assert [str(crowd.group) for crowd in protected(nodes)] == ["the fleet", "rack r0"]
+
+
+def test_a_rack_that_is_away_protects_itself_and_not_the_fleet():
+    nodes = hold(fleet(40, 3, racks=8), NOW)
+    assert [str(crowd.group) for crowd in protected(nodes)] == ["rack r0"]
+    assert away_together(nodes) == (Group("rack", "r0"), 3, 5)
+
+
+def test_what_is_left_of_a_large_crowd_stays_held_while_others_may_be_lost():
+    nodes = hold(fleet(30, 15), NOW)
+    back = tuple(
+        replace(one, reachability=Reachability.CONNECTED, replacement=Replacement.ALLOWED) for one in nodes[:11]
+    )
+    after = hold((*back, *nodes[11:]), NOW)
+    assert len(held(after)) == 4
+    assert protected(after) == ()
+    assert away_together(after) == (FLEET, 4, 30)
+
+
+def test_nobody_is_away_together_when_none_is_held():
+    assert away_together(fleet(9, 3)) is None
 
 
 def test_a_crowd_is_back_once_fewer_than_three_are_away():

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from llmgw.core.mass_protection import away_together
+from llmgw.core.mass_protection import away_together, sentence
 from llmgw.core.node_lifecycle import FLAPPING, flaps
 from llmgw.core.snapshot import Snapshot
 from llmgw.schema.node import Node, Replacement
@@ -19,11 +19,7 @@ def alarms(snapshot: Snapshot) -> tuple[Alarm, ...]:
 def _crowd(nodes: list[Node]) -> Iterator[Alarm]:
     crowd = away_together(nodes)
     if crowd is not None:
-        text = (
-            f"{crowd.silent} of {crowd.total} nodes of {crowd.group} fell silent together: none of them is replaced until "
-            "they are back, or until llmgw ctl node replace-silent says so"
-        )
-        yield Alarm(kind=AlarmKind.REPLACEMENT_HELD, text=text)
+        yield Alarm(kind=AlarmKind.REPLACEMENT_HELD, text=sentence(crowd))
 
 
 def _of(node: Node, now: datetime) -> Iterator[Alarm]:

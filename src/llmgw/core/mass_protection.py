@@ -78,6 +78,14 @@ def away_together(nodes: Iterable[Node]) -> Crowd | None:
     return min((crowd for crowd in groups if crowd.silent == most), key=lambda crowd: crowd.total, default=None)
 
 
+def sentence(crowd: Crowd) -> str:
+    """Tell operators of held nodes."""
+    return (
+        f"{crowd.silent} of {crowd.total} nodes of {crowd.group} fell silent together: none of them is replaced until "
+        "they are back, or until llmgw ctl node replace-silent says so"
+    )
+
+
 def hold(nodes: tuple[Node, ...], now: datetime) -> tuple[Node, ...]:
     """Hold the nodes of crowds, and let go those whose crowd is back."""
     struck = {crowd.group for crowd in crowds(nodes, now)}

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from llmgw.core.mass_protection import away_together
+from llmgw.core.mass_protection import away_together, sentence
 from llmgw.core.node_lifecycle import FLAPPING, Evidence, Limits, flaps, judge
 from llmgw.ports import AppendEvent, PutNode, Write
 from llmgw.schema.event import Event, Severity
@@ -130,11 +130,7 @@ def _tell_of_crowds(before: tuple[Node, ...], after: tuple[Node, ...], now: date
     """Tell once that replacement is off, whatever groups were struck and however many nodes follow."""
     was, crowd = away_together(before), away_together(after)
     if crowd is not None and was is None:
-        message = (
-            f"{crowd.silent} of {crowd.total} nodes of {crowd.group} fell silent together: none of them is replaced until "
-            "they are back, or until llmgw ctl node replace-silent says so"
-        )
-        yield _event(now, "fleet.replacement_held", Severity.ERROR, message, None)
+        yield _event(now, "fleet.replacement_held", Severity.ERROR, sentence(crowd), None)
     if was is not None and crowd is None:
         message = "the nodes that fell silent together are back, or released: replacement goes on"
         yield _event(now, "fleet.replacement_resumed", Severity.INFO, message, None)

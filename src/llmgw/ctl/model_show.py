@@ -28,6 +28,7 @@ def text(row: ModelRow) -> str:
             ("role", row.role),
             ("source", row.source),
             ("replicas", f"{row.ready} ready, {row.desired} wanted (min {row.min}, max {row.max})"),
+            ("stopped when idle", row.idle_s and f"after {row.idle_s:g} s"),
             ("engine", " ".join(filter(None, (profile.engine, profile.engine_version, profile.variant)))),
             ("context", profile.context and f"{profile.context} tokens a slot"),
             ("slots", profile.slots),

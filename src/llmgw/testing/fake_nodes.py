@@ -153,10 +153,12 @@ class FakeFleet:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        await self.doors.__aenter__()
-        for group in self._groups:
-            for node in self._nodes(group):
-                self.members[node.id] = FakeMember(node, self._agent(node))
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self.doors)
+            for group in self._groups:
+                for node in self._nodes(group):
+                    self.members[node.id] = FakeMember(node, self._agent(node))
+            stack.pop_all()  # all is well: the doors stay open until the fleet is left
         loop = asyncio.get_running_loop()
         for index, member in enumerate(self.members.values()):
             self._tasks.append(loop.create_task(_after(index * RAMP_S, member)))

@@ -42,12 +42,14 @@ def test_this_process_is_found_with_its_environment_and_place():
 
 
 def test_an_environment_is_read_by_name():
-    child = subprocess.Popen(["sleep", "30"], env={"LLMGW_SHARD": "r1.0"})
+    command = ["/bin/sh", "-c", "echo on; read wait"]
+    child = subprocess.Popen(command, env={"LLMGW_SHARD": "r1.0"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
+        child.stdout.readline()  # its environment can be read once it runs
         assert proc.environment(child.pid)["LLMGW_SHARD"] == "r1.0"
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
 
 
 def test_a_zombie_is_gone_and_a_missing_process_is_none():

@@ -74,6 +74,23 @@ def after_weights(kind: Kind, need: Need) -> Refusal | None:
     return _refuse_devices(kind, need) or _refuse_fabric(kind, need)
 
 
+def unmet(kind: Kind, sight: Sight, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> tuple[Refusal, ...]:
+    """Give all constraints that keep a shard off a node, in their order, and not the first only."""
+    devices = _refuse_devices(kind, need)
+    found = (
+        _refuse_state(kind),
+        _refuse_labels(kind, need),
+        _refuse_engine(kind, need),
+        weights_refusal(sight, need),
+        devices,
+        _refuse_fabric(kind, need),
+        None if devices else _refuse_busy(kind, spare, need, classes),
+        _refuse_cores(spare, need),
+        _refuse_memory(spare, need),
+    )
+    return tuple([refusal for refusal in found if refusal is not None])
+
+
 def weights_refusal(sight: Sight, need: Need) -> Refusal | None:
     """Say that a node which looked lacks the weights."""
     if need.path is None or need.path in sight.paths:
@@ -95,13 +112,7 @@ def apart(need: Need) -> Need:
 
 def spare_refusal(kind: Kind, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> Refusal | None:
     """Give the first constraint that what runs there now imposes; `classes` are those that may meet the need."""
-    if need.devices and all(spare.of_class(name) < need.devices for name in classes if name is not None):
-        return Refusal(constraint=Constraint.DEVICES_BUSY, detail=_busy(kind, spare, need, classes))
-    if spare.milli_cores is not None and need.milli_cores > max(0, spare.milli_cores):
-        return Refusal(constraint=Constraint.CORES, detail=_too_few_cores(spare, need))
-    if spare.memory_bytes is not None and need.memory_bytes > max(0, spare.memory_bytes):
-        return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(spare, need))
-    return None
+    return _refuse_busy(kind, spare, need, classes) or _refuse_cores(spare, need) or _refuse_memory(spare, need)
 
 
 def classes_of(need: Need, known: tuple[str, ...]) -> tuple[str | None, ...]:
@@ -176,6 +187,24 @@ def _refuse_fabric(kind: Kind, need: Need) -> Refusal | None:
     if need.nodes > 1 and not kind.fabrics:
         return Refusal(constraint=Constraint.FABRIC, detail="is in no fabric")
     return None
+
+
+def _refuse_busy(kind: Kind, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> Refusal | None:
+    if need.devices == 0 or any(spare.of_class(name) >= need.devices for name in classes if name is not None):
+        return None
+    return Refusal(constraint=Constraint.DEVICES_BUSY, detail=_busy(kind, spare, need, classes))
+
+
+def _refuse_cores(spare: Spare, need: Need) -> Refusal | None:
+    if spare.milli_cores is None or need.milli_cores <= max(0, spare.milli_cores):
+        return None
+    return Refusal(constraint=Constraint.CORES, detail=_too_few_cores(spare, need))
+
+
+def _refuse_memory(spare: Spare, need: Need) -> Refusal | None:
+    if spare.memory_bytes is None or need.memory_bytes <= max(0, spare.memory_bytes):
+        return None
+    return Refusal(constraint=Constraint.MEMORY, detail=_too_little_memory(spare, need))
 
 
 def _busy(kind: Kind, spare: Spare, need: Need, classes: tuple[str | None, ...]) -> str:

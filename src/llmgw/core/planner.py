@@ -41,43 +41,15 @@ def plan(snapshot: Snapshot, *, offers: Offers | None = None) -> Plan:
     offers = offers or Offers()
     offers.trim(len(snapshot.nodes))
     now = Rooms(snapshot.nodes, snapshot.replicas, offers=offers)
-    placements: list[Placement] = []
-    waiting: list[Want] = []
-    for want, allocations in _place_all(found.wants, now):
-        if allocations is None:
-            waiting.append(want)
-        else:
-            placements.append(_placement(want, allocations))
-    if not waiting:
-        return Plan(placements=tuple(placements), removals=_sorted(found.removals))
-    claims = [allocation for placement in placements for allocation in placement.allocations]
-    later = _Later(snapshot=snapshot, found=found, claims=claims, offers=offers)
-    freed, short = _make_room(later, waiting, now)
+    later = _Later(snapshot=snapshot, found=found, claims=[], offers=offers)
+    coming = later.rooms() if later.differs() else now
+    placed, short = _place_all(found.wants, now, coming, later.claims)
+    freed, short = _make_room(later, short, coming)
     return Plan(
-        placements=tuple(placements),
+        placements=tuple([_placement(want, allocations) for want, allocations in placed]),
         removals=_sorted((*found.removals, *freed)),
         shortfalls=tuple(_shortfalls(short, now)),
     )
-
-
-def _place_all(wants: Iterable[Want], rooms: Rooms) -> Iterator[tuple[Want, tuple[Allocation, ...] | None]]:
-    """Place what fits, claiming as it goes. What fits nowhere once fits nowhere later: room only shrinks."""
-    hopeless: set[Need] = set()
-    same_model: dict[str, dict[str, int]] = {}
-    for want in wants:
-        beside = same_model.setdefault(want.model.model.name, dict(want.same_model))
-        allocations = None if want.need in hopeless else _claim(want, rooms, beside)
-        if allocations is None:
-            hopeless.add(want.need)
-        yield want, allocations
-
-
-def _claim(want: Want, rooms: Rooms, beside: dict[str, int]) -> tuple[Allocation, ...] | None:
-    allocations = place(rooms, want.need, beside)
-    for allocation in allocations or ():
-        rooms.claim(allocation)
-        beside[allocation.node] = beside.get(allocation.node, 0) + 1
-    return allocations
 
 
 class _Later(NamedTuple):
@@ -86,7 +58,7 @@ class _Later(NamedTuple):
     snapshot: Snapshot
     found: Wanted
     claims: list[Allocation]
-    """What this plan gives away."""
+    """What this plan gives away, and keeps for those who wait."""
     offers: Offers
 
     def differs(self) -> bool:
@@ -108,16 +80,40 @@ class _Later(NamedTuple):
         return rooms
 
 
-def _make_room(later: _Later, waiting: list[Want], now: Rooms) -> tuple[list[Removal], list[Want]]:
-    """For what does not fit now: give what to stop for it, and what fits nowhere even then."""
-    short, coming = waiting, now
-    if later.differs():
-        short, coming = [], later.rooms()
-        for want, allocations in _place_all(waiting, coming):
-            if allocations is None:
-                short.append(want)
-            else:
-                later.claims.extend(allocations)
+def _place_all(
+    wants: Iterable[Want], now: Rooms, coming: Rooms, claims: list[Allocation]
+) -> tuple[list[tuple[Want, tuple[Allocation, ...]]], list[Want]]:
+    """Place what fits, claiming as it goes; give what was placed and what fits neither now nor later.
+
+    What fits later waits, and its room is kept for it: smaller ones that come after it would take it piece by piece,
+    and it would wait for ever. What fits nowhere once fits nowhere later in a plan: room only shrinks.
+    """
+    placed: list[tuple[Want, tuple[Allocation, ...]]] = []
+    short: list[Want] = []
+    hopeless: set[Need] = set()
+    same_model: dict[str, dict[str, int]] = {}
+    for want in wants:
+        beside = same_model.setdefault(want.model.model.name, dict(want.same_model))
+        allocations = None if want.need in hopeless else place(now, want.need, beside)
+        if allocations is not None:
+            placed.append((want, allocations))
+        elif coming is not now and want.need not in hopeless:
+            allocations = place(coming, want.need, beside)
+        if allocations is None:
+            hopeless.add(want.need)
+            short.append(want)
+            continue
+        claims.extend(allocations)
+        for allocation in allocations:
+            now.claim(allocation)
+            if coming is not now:
+                coming.claim(allocation)
+            beside[allocation.node] = beside.get(allocation.node, 0) + 1
+    return placed, short
+
+
+def _make_room(later: _Later, short: list[Want], coming: Rooms) -> tuple[list[Removal], list[Want]]:
+    """For what does not fit: give what to stop for it, and what fits nowhere even then."""
     short = [want for want in short if not _is_looked_for(want, coming, later.snapshot)]
     if not later.found.corpses and not any(want.stand_ins for want in short):
         return [], short

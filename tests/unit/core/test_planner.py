@@ -58,6 +58,20 @@ def test_it_waits_for_room_that_is_on_its_way(model):
     assert (made.placements, made.removals, made.shortfalls) == ((), (), ())
 
 
+def test_room_that_a_large_model_waits_for_is_not_taken_piece_by_piece_by_smaller_ones():
+    large = make_want(make_model("large"), claim=Claim(memory_bytes=32 * GIB))
+    small = make_want(make_model("small"), claim=Claim(memory_bytes=GIB))
+    draining = make_replica(
+        "ra", model="gone", state=ReplicaState.DRAINING, allocations=[make_allocation(memory_bytes=9 * GIB)]
+    )
+    made = plan(make_snapshot([make_node()], [large, small], [draining]))
+    assert (made.placements, [short.model for short in made.shortfalls]) == ((), ["small"])
+    elsewhere = plan(make_snapshot([make_node(), make_node("n2", memory_bytes=GIB)], [large, small], [draining]))
+    assert [(p.model, p.allocations[0].node) for p in elsewhere.placements] == [("small", "n2")]
+    freed = plan(make_snapshot([make_node(), make_node("n2", memory_bytes=GIB)], [large, small]))
+    assert [p.model for p in freed.placements] == ["large", "small"]
+
+
 def test_it_waits_for_a_node_that_has_yet_to_report():
     unheard = make_seen(make_node(), reports=None)
     assert plan(make_snapshot([unheard], [big()])).shortfalls == ()

@@ -138,3 +138,8 @@ def test_a_shortfall_tells_one_reason_for_each_node():
     assert rules(short("a", "b")) == []
     for plan in (short("a"), short("a", "a"), short("a", "b", "c"), short("a", "b", model="none")):
         assert rules(plan) == ["refusals"]
+
+
+def test_nothing_goes_to_a_node_that_settles_after_a_silence():
+    settling = msgspec.structs.replace(make_seen(FLEET[0]), settling=True)
+    assert rules(placed(make_allocation("a")), nodes=[settling, FLEET[1]]) == ["nodes"]

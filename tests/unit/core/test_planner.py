@@ -164,3 +164,11 @@ def test_a_returned_node_keeps_the_older_replica():
 def test_an_empty_fleet_needs_nothing():
     made = plan(make_snapshot())
     assert (made.placements, made.removals, made.shortfalls) == ((), (), ())
+
+
+def test_a_node_that_settles_after_a_silence_is_passed_over_and_the_refusal_says_so():
+    settling = msgspec.structs.replace(make_seen(make_node("n1")), settling=True)
+    (placement,) = plan(make_snapshot([settling, make_node("n2")], [big()])).placements
+    assert placement.allocations[0].node == "n2"
+    (short,) = plan(make_snapshot([settling], [big()])).shortfalls
+    assert short.sentence == "1 node: n1 is settling after a silence"

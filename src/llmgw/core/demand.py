@@ -29,7 +29,7 @@ class ModelLoad(Value, frozen=True, kw_only=True):
     in_flight: int = 0
     """Requests at engines."""
     arrivals: int = 0
-    """Requests ever, refused ones included: it grows while somebody asks."""
+    """Requests since somebody counts, refused ones included: it grows while somebody asks."""
     oldest_wait_s: float | None = None
 
 
@@ -66,7 +66,7 @@ def next_scale(before: Scale | None, model: Model, load: ModelLoad | None, suppl
     scale = _begin(before, model, load, supply, now)
     if load is None:
         return replace(scale, asked_at=now, pressed_since=None, crowded_since=None)
-    asked = load.held > 0 or load.in_flight > 0 or load.arrivals != scale.arrivals
+    asked = load.held > 0 or load.in_flight > 0 or load.arrivals > scale.arrivals
     scale = replace(scale, arrivals=load.arrivals, asked_at=now if asked else scale.asked_at)
     if not asked:
         scale = replace(scale, pressed_since=None, crowded_since=None)

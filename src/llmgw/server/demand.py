@@ -1,5 +1,6 @@
 """Demand: what gateways said last, by gateway. Absolute values that expire, so that a dead gateway's vanish."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from llmgw.core.demand import ModelLoad
@@ -34,6 +35,7 @@ class DemandBoard:
         self._answered: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._since = clock.monotonic()
+        self._arrivals: Counter[str] = Counter()
         self.held = Changes()
         """Told when requests of some model begin to wait."""
 
@@ -51,6 +53,7 @@ class DemandBoard:
         now = self._clock.monotonic()
         _, before = self._reports.get(report.gateway, (now, None))
         self._reports[report.gateway] = (now, report)
+        self._count_arrivals(before, report)
         for replica, one in report.replicas.items():
             age = one.last_answered_age_s
             if one.in_flight or age is not None:
@@ -77,7 +80,11 @@ class DemandBoard:
         """Give the demand of each model, summed up over gateways; `None` while none reports."""
         if not self._fresh():
             return None
-        return {model: _sum(one for _, one in parts) for model, parts in self.by_model().items()}
+        found = self.by_model()
+        return {
+            model: _sum((one for _, one in found.get(model, ())), arrivals=self._arrivals[model])
+            for model in found.keys() | self._arrivals.keys()
+        }
 
     def idle_s(self, replicas: Iterable[str]) -> dict[str, float]:
         """Give for each replica the seconds since it was last asked, at least; nothing while no gateway reports."""
@@ -97,6 +104,16 @@ class DemandBoard:
         """Give the metric samples that have not expired, of all gateways; each names its gateway in its labels."""
         return tuple(sample for _, report in sorted(self._fresh().items()) for sample in report.metrics)
 
+    def _count_arrivals(self, before: DemandReport | None, report: DemandReport) -> None:
+        """Add what is new: gateways that restart count anew, and one that was silent does not count twice."""
+        if before is None:
+            return  # whatever it counted came before this process knew of it
+        for model, one in report.models.items():
+            known = before.models.get(model)
+            counted = known.arrivals if known is not None and known.arrivals <= one.arrivals else 0
+            if one.arrivals > counted:
+                self._arrivals[model] += one.arrivals - counted
+
     def _fresh(self) -> dict[str, DemandReport]:
         oldest = self._clock.monotonic() - DEMAND_EXPIRES_S
         return {name: report for name, (at, report) in self._reports.items() if at >= oldest}
@@ -107,12 +124,12 @@ def _held(report: DemandReport | None, model: str) -> int:
     return one.held if one is not None else 0
 
 
-def _sum(parts: Iterable[ModelDemand]) -> ModelLoad:
+def _sum(parts: Iterable[ModelDemand], *, arrivals: int) -> ModelLoad:
     found = tuple(parts)
     waits = [one.oldest_wait_s for one in found if one.oldest_wait_s is not None]
     return ModelLoad(
         held=sum(one.held for one in found),
         in_flight=sum(one.in_flight for one in found),
-        arrivals=sum(one.arrivals for one in found),
+        arrivals=arrivals,
         oldest_wait_s=max(waits, default=None),
     )

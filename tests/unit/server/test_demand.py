@@ -70,7 +70,33 @@ def test_loads_are_summed_up_over_gateways_and_unknown_while_none_reports():
     board.report(report("a"))
     waiting = ModelDemand(held=4, in_flight=0, arrivals=9, oldest_wait_s=7.0)
     board.report(DemandReport(gateway="b", seq=1, models={"chat": waiting}))
-    assert board.loads() == {"chat": ModelLoad(held=5, in_flight=2, arrivals=12, oldest_wait_s=7.0)}
+    assert board.loads() == {"chat": ModelLoad(held=5, in_flight=2, arrivals=0, oldest_wait_s=7.0)}
+
+
+def arrived(gateway, **arrivals):
+    models = {model: ModelDemand(held=0, in_flight=0, arrivals=count) for model, count in arrivals.items()}
+    return DemandReport(gateway=gateway, seq=1, models=models)
+
+
+def test_only_new_requests_count_as_arrivals_whatever_gateways_forget_or_repeat():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+
+    def counted():
+        return {model: load.arrivals for model, load in board.loads().items()}
+
+    board.report(arrived("a", chat=100))
+    assert counted() == {"chat": 0}, "what came before this process knew of the gateway is no news"
+    board.report(arrived("a", chat=103, code=1))
+    assert counted() == {"chat": 3, "code": 1}
+    clock.advance(10.0)
+    board.report(arrived("b"))
+    assert counted() == {"chat": 3, "code": 1}, "a silent gateway takes nothing back"
+    board.report(arrived("a", chat=103, code=1))
+    assert counted() == {"chat": 3, "code": 1}, "and counts nothing twice"
+    board.report(arrived("a"))
+    board.report(arrived("a", chat=2))
+    assert counted() == {"chat": 5, "code": 1}, "a restarted one counts from 0"
 
 
 def test_the_first_held_request_is_told_at_once_and_further_ones_are_not():

@@ -6,17 +6,14 @@ What they share is the store and the nodes; a crash throws one away between any 
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
 
 from llmgw.core.lease import Candidate
 from llmgw.core.node_intent import with_intent
 from llmgw.core.parking import BackoffPolicy
 from llmgw.core.planner import plan
-from llmgw.ports import FleetRows, LeaderStore, PutModel, PutNode, PutStatus, Write
+from llmgw.ports import FleetRows, PutModel, PutNode, PutStatus
 from llmgw.schema.errors import LlmgwError, StoreUnavailable
 from llmgw.schema.event import Event
-from llmgw.schema.key import AdminToken, ApiKey
-from llmgw.schema.lease import Fence
 from llmgw.schema.link import Order, Refused, ServerMessage
 from llmgw.schema.model import Model, ModelStatus, Profile
 from llmgw.schema.node import Intent
@@ -38,6 +35,7 @@ from llmgw.server.view import routes
 from llmgw.store.memory import MemoryStore
 from llmgw.testing.clock import FakeClock
 from llmgw.testing.fake_node import FakeNode
+from llmgw.testing.faulty_store import FaultyStore
 
 TICK_S = 0.5
 QUIET_S = 20.0
@@ -47,62 +45,6 @@ TOKEN = "token"  # noqa: S105 - of a cluster that is not there
 
 class Crash(BaseException):
     """The control plane's process is gone. No handler of its own may catch this."""
-
-
-class FaultyStore:
-    """A store in which a transaction may fail or kill its caller, before or after it took place."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.applied = 0
-        """Transactions that took place."""
-        self.before: Callable[[], None] = lambda: None
-        """Called before each transaction; may raise."""
-        self.during: Callable[[], None] = lambda: None
-        """Called while each transaction takes place."""
-        self.after: Callable[[], None] = lambda: None
-        """Called after each transaction took place and before its caller knows; may raise."""
-
-    async def load_fleet(self) -> FleetRows:
-        """Read all fleet tables."""
-        return await self._store.load_fleet()
-
-    async def load_keys(self) -> tuple[ApiKey, ...]:
-        """Read all client keys."""
-        return await self._store.load_keys()
-
-    async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
-        """Read all operators' tokens."""
-        return await self._store.load_admin_tokens()
-
-    async def load_settings(self) -> dict[str, str]:
-        """Read the settings."""
-        return await self._store.load_settings()
-
-    async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
-        """Read the newest events."""
-        return await self._store.load_events(limit=limit, before=before)
-
-    def leader(self, fence: Fence) -> LeaderStore:
-        """Give the writer that checks `fence` and brings in the faults."""
-        return _FaultyLeaderStore(self, self._store.leader(fence))
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-class _FaultyLeaderStore:
-    def __init__(self, faults: FaultyStore, inner: LeaderStore) -> None:
-        self._faults = faults
-        self._inner = inner
-
-    async def apply(self, writes: Sequence[Write]) -> None:
-        """Apply, with the faults of the moment."""
-        self._faults.before()
-        self._faults.during()
-        await self._inner.apply(writes)
-        self._faults.applied += 1
-        self._faults.after()
 
 
 class SimulatedStream:

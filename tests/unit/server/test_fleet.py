@@ -15,7 +15,8 @@ from llmgw.server.live import LiveNodes
 from llmgw.server.observe import Observer
 from llmgw.store.memory import MemoryStore
 from llmgw.testing.clock import FakeClock
-from llmgw.testing.cluster import FaultyStore, resolved
+from llmgw.testing.cluster import resolved
+from llmgw.testing.faulty_store import FaultyStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MODEL = Model(name="chat", source="/m.gguf", created_at=NOW)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+from pathlib import Path
 
 import aiohttp
 
@@ -10,6 +11,7 @@ from llmgw.agent.local_state import LocalState
 from llmgw.agent.stop_engines import stop_everything
 from llmgw.agent.wiring import Agent
 from llmgw.config.agent import AgentConfig
+from llmgw.config.data_dir import make_data_dir
 from llmgw.hardware import proc
 from llmgw.schema.errors import InvalidInput
 from llmgw.telemetry import log
@@ -19,10 +21,10 @@ _log = log.get(__name__)
 
 def run(config: AgentConfig) -> int:
     """Run the agent until SIGTERM or SIGINT. Engines and the door outlive it. Raises `LlmgwError` for what is wrong."""
-    if not config.servers:
-        raise InvalidInput("servers is empty", hint='name a control plane: servers = ["host:8801"]', field="servers")
     log.configure(level=config.log_level, style=config.log_format, process="agent")
     proc.become_subreaper()
+    make_data_dir(config.data_dir)
+    _check_token(Path(config.token_file))
     state = LocalState(config.data_dir)
     state.open()
     try:
@@ -36,6 +38,21 @@ def stop_engines(config: AgentConfig) -> int:
     log.configure(level=config.log_level, style=config.log_format, process="agent")
     asyncio.run(stop_everything(config))
     return 0
+
+
+def _check_token(path: Path) -> None:
+    """Refuse what can never be a token. A file that is not there yet may come: its control plane makes it."""
+    try:
+        path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        _log.warning("agent.no_token", file=str(path), note="waiting for it")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InvalidInput(
+            f"token_file = {str(path)!r} cannot be read: {cause}",
+            hint="name the file with the token that the control plane expects",
+            field="token_file",
+        ) from error
 
 
 async def _run(config: AgentConfig, state: LocalState) -> int:

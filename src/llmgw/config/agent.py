@@ -1,6 +1,10 @@
 """Configuration of the agent."""
 
+from llmgw.config.bounds import Pause, Seconds, Verbosity
+from llmgw.config.logging import LogFormat, LogLevel
+from llmgw.config.tls import split_address
 from llmgw.schema.device import Device
+from llmgw.schema.errors import InvalidInput
 from llmgw.schema.fabric import Fabric
 from llmgw.schema.value import Value
 
@@ -26,13 +30,24 @@ class AgentConfig(Value, frozen=True, kw_only=True):
     """Devices stated by hand, for cards that cannot be found."""
     door_listen: str = "127.0.0.1:8802"
     """Address of the node door; port 0 takes a free one."""
-    heartbeat_s: float = 5.0
-    discover_s: float = 30.0
+    heartbeat_s: Seconds = 5.0
+    discover_s: Seconds = 30.0
     """Seconds between two looks at weights and storage."""
-    start_timeout_s: float = 600.0
+    start_timeout_s: Seconds = 600.0
     """Seconds a starting engine may go without progress."""
-    stop_grace_s: float = 30.0
-    engine_verbosity: int = 2
+    stop_grace_s: Pause = 30.0
+    engine_verbosity: Verbosity = 2
     """Log level of llama.cpp: 2 gives the cause of a failed start, 3 a few lines per request."""
-    log_level: str = "info"
-    log_format: str = "auto"
+    log_level: LogLevel = LogLevel.INFO
+    """`debug`, `info`, `warning` or `error`."""
+    log_format: LogFormat = LogFormat.AUTO
+    """`json`, `console`, or `auto`: console on a terminal."""
+
+    def __post_init__(self) -> None:
+        if not self.servers:
+            raise InvalidInput(
+                "servers is empty", hint='name a control plane: servers = ["host:8801"]', field="servers"
+            )
+        for server in self.servers:
+            split_address(server, field="servers")
+        split_address(self.door_listen, field="door_listen")

@@ -1,5 +1,6 @@
 """Configuration of the node door."""
 
+from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.tls import refuse_open_address
 from llmgw.schema.value import Value
 
@@ -12,8 +13,10 @@ class DoorConfig(Value, frozen=True, kw_only=True):
     listen: str = "127.0.0.1:8802"
     tls: str = ""
     """`off` allows an address beyond loopback without TLS."""
-    log_level: str = "info"
-    log_format: str = "auto"
+    log_level: LogLevel = LogLevel.INFO
+    """`debug`, `info`, `warning` or `error`."""
+    log_format: LogFormat = LogFormat.AUTO
+    """`json`, `console`, or `auto`: console on a terminal."""
 
     def __post_init__(self) -> None:
         refuse_open_address(self.listen, self.tls, field="listen")

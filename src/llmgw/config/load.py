@@ -4,6 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TypeGuard, TypeVar, get_args
 
@@ -42,7 +43,7 @@ def parse(kind: type[C], text: str, *, where: str) -> C:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise _told(str(error), where) from error
+        raise _told(str(error), where, kind) from error
     except InvalidInput as error:
         # What a struct checks by itself knows no file.
         raise InvalidInput(f"{where}: {error.message}", hint=error.hint, field=error.field) from error
@@ -74,9 +75,21 @@ def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _told(text: str, where: str) -> InvalidInput:
+def _told(text: str, where: str, kind: type[msgspec.Struct]) -> InvalidInput:
     place = _PLACE.search(text)
     if place is None:
         return InvalidInput(f"{where}: {text[:1].lower()}{text[1:]}")
-    problem = _PLACE.sub("", text)
-    return InvalidInput(f"{where}: {place['path']}: {problem[:1].lower()}{problem[1:]}", field=place["path"])
+    field, problem = place["path"], _PLACE.sub("", text)
+    allowed = _words(kind, field)
+    hint = f"write {' or '.join(allowed)}" if allowed else None
+    return InvalidInput(
+        f"{where}: {field}: {problem[:1].lower()}{problem[1:]}", hint=hint, field=field, allowed=allowed or None
+    )
+
+
+def _words(kind: type[msgspec.Struct], name: str) -> tuple[str, ...]:
+    """Give the words a field takes; none for a field of another kind."""
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name == name and isinstance(field.type, type) and issubclass(field.type, Enum):
+            return tuple(str(word.value) for word in field.type)
+    return ()

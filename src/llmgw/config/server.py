@@ -1,5 +1,7 @@
 """Configuration of the control plane."""
 
+from llmgw.config.bounds import Count, Pause, Seconds
+from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.tls import refuse_open_address
 from llmgw.schema.value import Value
 
@@ -31,15 +33,16 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     Default `data_dir/credentials.json`."""
     tls: str = ""
     """`off` allows addresses beyond loopback without TLS."""
-    backoff_base_s: float = 2.0
+    backoff_base_s: Pause = 2.0
     """Seconds before the second start after a failed one; doubles with each failure."""
-    backoff_max_s: float = 60.0
-    park_after: int = 5
+    backoff_max_s: Pause = 60.0
+    park_after: Count = 5
     """Consecutive failed starts after which a model is parked."""
-    unreachable_after_s: float = 15.0
-    lost_after_s: float = 300.0
-    log_level: str = "info"
-    log_format: str = "auto"
+    unreachable_after_s: Seconds = 15.0
+    lost_after_s: Seconds = 300.0
+    log_level: LogLevel = LogLevel.INFO
+    """`debug`, `info`, `warning` or `error`."""
+    log_format: LogFormat = LogFormat.AUTO
     """`json`, `console`, or `auto`: console on a terminal."""
 
     def __post_init__(self) -> None:

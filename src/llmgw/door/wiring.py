@@ -4,11 +4,11 @@ import asyncio
 import errno
 import os
 import socket
-from pathlib import Path
 
 import msgspec
 
 from llmgw.config.contexts import replace_private
+from llmgw.config.data_dir import make_data_dir
 from llmgw.config.door import DoorConfig
 from llmgw.config.tls import split_address
 from llmgw.door.handler import Door, error_body
@@ -31,7 +31,7 @@ _LOG = log.get(__name__)
 
 async def run_door(config: DoorConfig, stop: asyncio.Event) -> None:
     """Serve until `stop` is set, then drain. Raises `InvalidInput` for an address or folder that cannot be used."""
-    data_dir = Path(config.data_dir)
+    data_dir = make_data_dir(config.data_dir)
     shards, pool = Shards(SystemClock()), UpstreamPool()
     server = HttpServer(Door(shards, pool), _LIMITS, error_body)
     intake = Intake(data_dir / "door.sock", shards)
@@ -62,11 +62,16 @@ def _bind(listen: str) -> socket.socket:
             if error.errno == errno.EADDRINUSE and candidate:
                 continue
             raise InvalidInput(
-                f"cannot listen on {listen}: {error.strerror or error}",
+                f"cannot listen on {listen}: {_cause(error)}",
                 hint="give an address of this machine and a port this user may take",
                 field="listen",
             ) from error
     raise AssertionError("port 0 is never in use")
+
+
+def _cause(error: OSError) -> str:
+    """Say it in the system's words: asyncio and socket add the address once more."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _address(sock: socket.socket) -> str:

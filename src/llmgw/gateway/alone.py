@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 from llmgw.config.gateway import GatewayConfig
+from llmgw.config.logging import LogLevel
 from llmgw.gateway.authenticate import hash_of
 from llmgw.gateway.worker_link import WorkerStart
 from llmgw.relay.upstream import Endpoint
@@ -22,7 +23,7 @@ def alone_start(
     engine_kind: str,
     workers: int,
     key: str | None,
-    log_level: str,
+    log_level: LogLevel,
 ) -> WorkerStart:
     """Give what the workers of such a gateway are told. Raises `InvalidInput` naming what is wrong."""
     if engine_kind not in ENGINE_KINDS:

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import uvloop
 
+from llmgw.config.data_dir import make_data_dir
 from llmgw.config.gateway import GatewayConfig
+from llmgw.config.logging import LogLevel
 from llmgw.gateway.alone import alone_start
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.listener import listen
@@ -29,8 +31,7 @@ log = logs.get(__name__)
 def run(config: GatewayConfig) -> int:
     """Run a gateway of a fleet until it is told to stop. Raises `LlmgwError` when it cannot listen."""
     logs.configure(level=config.log_level, style=config.log_format, process="gateway")
-    data_dir = Path(config.data_dir)
-    data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    data_dir = make_data_dir(config.data_dir)
     view_file = ViewFile(data_dir / "view.json")
     listener = listen(config.listen)
     hello = GatewayHello(gateway=config.name, version=version("llmgw"), pid=os.getpid())
@@ -49,7 +50,7 @@ def run_alone(
     engine_kind: str,
     workers: int,
     host: str = "127.0.0.1",
-    log_level: str = "warning",
+    log_level: LogLevel = LogLevel.WARNING,
 ) -> int:
     """Run a gateway alone, in front of engines that already run: `routes` gives the engines' URLs by model name.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from llmgw.config.gateway import GatewayConfig
+from llmgw.config.logging import LogLevel
 from llmgw.gateway.access_log import AccessLog
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
@@ -24,7 +25,7 @@ from llmgw.relay.server import HttpServer
 from llmgw.relay.upstream import UpstreamPool
 from llmgw.schema.link import ViewDelta, ViewSnapshot
 
-_LOGS_REQUESTS = ("debug", "info")
+_LOGS_REQUESTS = (LogLevel.DEBUG, LogLevel.INFO)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,13 @@ def read_credentials(path: Path) -> Credentials | None:
 def agent_token(path: Path) -> str:
     """Read the token that agents present; make it (mode 0600) when the file is absent."""
     try:
-        token = path.read_text().strip()
+        token = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"the file {path} is not text, so it holds no agents' token",
+            hint="remove it to have one made, or name another as agent_token_file",
+            field="agent_token_file",
+        ) from error
     except FileNotFoundError:
         token = new_agent_token()
         _replace(path, token + "\n")

@@ -5,14 +5,13 @@ import contextlib
 import signal
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from llmgw.config.data_dir import make_data_dir
 from llmgw.config.server import ServerConfig
-from llmgw.schema.errors import InvalidInput
 from llmgw.server.http.protocol import GuardedProtocol
 from llmgw.server.listen import bind_tcp, bind_unix
 from llmgw.server.wiring import ControlPlane, build, gateway_socket
@@ -28,7 +27,7 @@ _log = log.get(__name__)
 def run(config: ServerConfig) -> int:
     """Run a control plane until it is told to stop. Raises `LlmgwError` when it cannot start."""
     log.configure(level=config.log_level, style=config.log_format, process="server")
-    _make_data_dir(Path(config.data_dir))
+    make_data_dir(config.data_dir)
     with contextlib.ExitStack() as stack:
         # Bound before anything runs: a port in use must leave no trace.
         api = stack.enter_context(bind_tcp(config.api_listen, field="api_listen"))
@@ -109,14 +108,3 @@ class _Http(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Leave signals alone."""
         yield
-
-
-def _make_data_dir(path: Path) -> None:
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(
-            f"data_dir = {str(path)!r} cannot be made: {error.strerror}",
-            hint="choose a folder this user may write",
-            field="data_dir",
-        ) from error

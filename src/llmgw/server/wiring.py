@@ -21,7 +21,7 @@ from llmgw.schema.model import Model
 from llmgw.schema.plan import Claim
 from llmgw.schema.weights import Weights
 from llmgw.server.agents import Agents
-from llmgw.server.bootstrap import agent_token, bootstrap
+from llmgw.server.bootstrap import agent_token, bootstrap, read_credentials
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
@@ -69,6 +69,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     """
     data = Path(config.data_dir)
     token = agent_token(Path(config.agent_token_file or data / "agent-token"))
+    credentials = Path(config.credentials_file or data / "credentials.json")
+    read_credentials(credentials)  # what is wrong with it is told now, not once this control plane leads
     metrics = ProcessMetrics()
     store = open_store(
         config.store_url or f"sqlite:///{data / 'llmgw.db'}",
@@ -86,7 +88,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     fleet = Fleet(store=store, clock=clock, lease=lease, observer=observer, live=live, demand=board, logs=agents)
 
     async def make_first_secrets() -> None:
-        await bootstrap(fleet, clock, Path(config.credentials_file or data / "credentials.json"), urls=_urls(config))
+        await bootstrap(fleet, clock, credentials, urls=_urls(config))
 
     async def reconcile() -> None:
         # Made anew for each term: silence counts from its start.

@@ -3,6 +3,9 @@ import sys
 
 import pytest
 
+from llmgw.cli import main as cli_main
+from llmgw.schema.errors import InvalidInput
+
 
 def llmgw(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -45,3 +48,24 @@ def test_ctl_loads_no_server_code():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_an_error_out_of_tasks_that_ran_together_is_told_as_the_line_it_is(monkeypatch, capsys):
+    def broken(**_: object) -> None:
+        inner = ExceptionGroup("tasks", [InvalidInput("the door is shut", hint="open it")])
+        raise ExceptionGroup("more tasks", [inner])
+
+    monkeypatch.setattr(cli_main.cli, "main", broken)
+    with pytest.raises(SystemExit) as ended:
+        cli_main.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "llmgw: the door is shut\n       open it\n"
+
+
+def test_a_defect_beside_such_an_error_is_not_hidden(monkeypatch):
+    def broken(**_: object) -> None:
+        raise ExceptionGroup("tasks", [InvalidInput("the door is shut"), ZeroDivisionError()])
+
+    monkeypatch.setattr(cli_main.cli, "main", broken)
+    with pytest.raises(ExceptionGroup):
+        cli_main.main()

@@ -17,6 +17,7 @@ GRACE_S = 60
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 async def test_a_node_whose_engines_answer_keeps_its_traffic_and_is_not_lost(tmp_path):
     async with ServerProcess(tmp_path, settings={"unreachable_after_s": 3.0, "lost_after_s": 6.0}) as server:
         fleet = FakeFleet(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from llmgw.core.demand import desired_replicas
 from llmgw.core.snapshot import ModelSnapshot
+from llmgw.core.wants import is_absent
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.replica import ReplicaRow
 from llmgw.schema.model import Model, ModelStatus
@@ -18,9 +19,12 @@ def model_rows(fleet: Fleet) -> tuple[ModelRow, ...]:
     replicas: dict[str, list[ReplicaRow]] = {}
     for replica in all_replicas(fleet):
         replicas.setdefault(replica.model, []).append(replica)
+    snapshot = fleet.snapshot()
+    states = {seen.node.id: seen.state for seen in snapshot.nodes}
+    absent = frozenset(replica.id for replica in snapshot.replicas if is_absent(replica, states))
     return tuple(
-        _row(written[model.model.name], model, tuple(replicas.get(model.model.name, ())))
-        for model in fleet.snapshot().models
+        _row(written[model.model.name], model, tuple(replicas.get(model.model.name, ())), absent)
+        for model in snapshot.models
     )
 
 
@@ -40,9 +44,11 @@ def state_of(status: ModelStatus, replicas: tuple[ReplicaRow, ...], *, desired: 
     return ModelState.SHORT, _why_short(status, by_state.get(ReplicaState.FAILED, ()))
 
 
-def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...]) -> ModelRow:
+def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...], absent: frozenset[str]) -> ModelRow:
+    """`absent` names replicas that were lost with their nodes: shown, and not counted as serving."""
     desired = desired_replicas(written, seen.wanted)
-    state, reason = state_of(seen.status, replicas, desired=desired)
+    there = tuple(replica for replica in replicas if replica.id not in absent)
+    state, reason = state_of(seen.status, there, desired=desired)
     return ModelRow(
         name=written.name,
         source=written.source,
@@ -55,7 +61,7 @@ def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...]) 
         profile=written.profile,
         resolved=seen.model.profile,
         desired=desired,
-        ready=sum(replica.state is ReplicaState.READY for replica in replicas),
+        ready=sum(replica.state is ReplicaState.READY for replica in there),
         state=state,
         reason=reason,
         failures=seen.status.failures,

@@ -1,12 +1,16 @@
 import pytest
+from msgspec.structs import replace
 
-from llmgw.schema.admin.model import ServeModel
+from llmgw.ports import PutModel, PutNode
+from llmgw.schema.admin.model import ModelState, ServeModel
 from llmgw.schema.engine import EngineKind
-from llmgw.schema.model import ModelStatus, Parked
+from llmgw.schema.model import Model, ModelStatus, Parked
+from llmgw.schema.node import Reachability
 from llmgw.schema.plan import Constraint, Rejection
 from llmgw.schema.replica import ReplicaState, ShardPhase
 from llmgw.schema.report import ShardReport
 from llmgw.server.services import models
+from llmgw.server.services.model_rows import model_rows
 
 
 @pytest.fixture
@@ -88,3 +92,13 @@ async def test_a_row_lists_the_replicas_of_its_model_only(served):
     await served.put_replica("r1", "m")
     await served.put_replica("r2", "other")
     assert [replica.id for replica in models.one_model(served.fleet, "m").replicas] == ["r1"]
+
+
+async def test_a_replica_that_was_lost_with_its_node_is_shown_and_not_counted(room):
+    await room.fleet.write([PutModel(model=Model(name="m", source="hf:o/m@r", created_at=room.clock.now()))])
+    lost = replace(await room.put_node(), reachability=Reachability.LOST)
+    await room.put_replica("r1", "m")
+    assert (model_rows(room.fleet)[0].ready, model_rows(room.fleet)[0].state) == (1, ModelState.READY)
+    await room.fleet.write([PutNode(node=lost)])
+    (row,) = model_rows(room.fleet)
+    assert (row.ready, row.state, [one.id for one in row.replicas]) == (0, ModelState.SHORT, ["r1"])

@@ -7,6 +7,7 @@ import msgspec
 
 from llmgw.core.amounts import cores_text, counted, memory_text
 from llmgw.core.offer import MILLI, Kind, Sight, Spare
+from llmgw.core.plan_text import LACKS
 from llmgw.core.snapshot import ModelSnapshot
 from llmgw.schema.engine import EngineInstall, EngineKind, EngineState
 from llmgw.schema.plan import Constraint
@@ -97,7 +98,7 @@ def weights_refusal(sight: Sight, need: Need) -> Refusal | None:
         return None
     if not sight.searched and need.path not in sight.missing:
         return None
-    return Refusal(constraint=Constraint.WEIGHTS, detail=f"lacks the weights {need.path}")
+    return Refusal(constraint=Constraint.WEIGHTS, detail=f"{LACKS} {need.path}")
 
 
 def may_yet_find(sight: Sight, need: Need) -> bool:

@@ -8,6 +8,8 @@ from llmgw.schema.plan import Allocation, Constraint, Placement, Plan, RefusalCo
 
 RANK = {constraint: position for position, constraint in enumerate(Constraint)}
 """Place of each constraint in the order in which they are asked: the higher, the closer to fitting."""
+LACKS = "lacks the weights"
+"""How a refusal for want of weights begins; their path follows."""
 _SUMMED = {
     Constraint.DEVICES_BUSY: "full",
     Constraint.CORES: "short of cores",
@@ -35,6 +37,8 @@ def counted_sentence(counts: Sequence[RefusalCount], rejections: Sequence[Reject
     """Say the same of refusals that are counted already; `rejections` tells a single node in full."""
     if total_nodes == 0:
         return "there are no nodes yet"
+    if rejections and {one.constraint for one in counts} == {Constraint.WEIGHTS}:
+        return f"no node has weights at {rejections[0].detail.removeprefix(LACKS).strip()}"
     if len(rejections) == 1 and total_nodes == 1:
         return f"1 node: {refusal_text(rejections[0])}"
     return f"{counted(total_nodes, 'node')}: " + ", ".join(_grouped(c.constraint, c.text, c.nodes) for c in counts)
@@ -51,7 +55,7 @@ def told_of(constraint: Constraint, detail: str) -> str:
     if constraint in _SUMMED:
         return _SUMMED[constraint]
     if constraint is Constraint.WEIGHTS:
-        return "lacks the weights"
+        return LACKS
     if constraint is Constraint.FABRIC and detail.startswith("fits"):
         return "too few in one fabric"
     return detail

@@ -46,6 +46,15 @@ def test_each_kind_of_refusal_reads_well_in_one_and_many():
     )
 
 
+def test_weights_that_no_node_has_are_named():
+    for nodes in (1, 3):
+        assert sentence(refused(Constraint.WEIGHTS, "lacks the weights /m/x.gguf", nodes), nodes) == (
+            "no node has weights at /m/x.gguf"
+        )
+    mixed = refused(Constraint.WEIGHTS, "lacks the weights /m") + refused(Constraint.NOT_READY, "lost", prefix="b")
+    assert sentence(mixed, 2) == "2 nodes: 1 lost, 1 lacks the weights"
+
+
 def test_no_nodes_is_said_plainly():
     assert sentence([], 0) == "there are no nodes yet"
 

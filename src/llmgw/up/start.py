@@ -2,11 +2,14 @@
 
 import fcntl
 import os
+import re
 import sys
 from pathlib import Path
 
 import msgspec
 
+from llmgw.config.data_dir import make_data_dir
+from llmgw.schema.admin.model import MAX_NAME, NAME_PATTERN
 from llmgw.schema.errors import Conflict, InvalidInput, LlmgwError
 from llmgw.up import port, preflight
 from llmgw.up.configs import write_configs
@@ -37,7 +40,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 def start(request: Request) -> Started:
     """Start everything that does not run yet. Raises an error that names what is in the way; then nothing changed."""
     layout = Layout(root=request.data_dir.absolute())
-    layout.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _check_request(request)
+    make_data_dir(str(layout.root))
     lock = _try_lock(layout.lock)
     if lock is None:
         return _found(layout, request)
@@ -68,9 +72,25 @@ def resolve_source(model: str | None) -> str | None:
     path = Path(model).expanduser().absolute()
     if not path.exists():
         raise InvalidInput(f"no weights at {path}", hint="give the path of a GGUF file with --model", field="model")
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder", hint="give the path of a GGUF file with --model", field="model")
     if not os.access(path, os.R_OK):
         raise InvalidInput(f"{path} cannot be read", hint="check its permissions", field="model")
     return str(path)
+
+
+def _check_request(request: Request) -> None:
+    name = request.name
+    if name is not None and not (len(name) <= MAX_NAME and re.fullmatch(NAME_PATTERN, name)):
+        raise InvalidInput(
+            f"--name {name[:MAX_NAME]!r} is no name for a model",
+            hint=f"use 1 to {MAX_NAME} letters, digits and . _ - : /, with something between two slashes",
+            field="name",
+        )
+    if request.gateway_port is not None and request.gateway_port == request.api_port:
+        raise InvalidInput(
+            f"--gateway-port and --api-port are both {request.api_port}", hint="give them two ports", field="api_port"
+        )
 
 
 def _fresh(before: UpState | None, request: Request) -> UpState:

@@ -5,6 +5,7 @@ answered, failed, retried, cancelled, or cancelled in the very moment it was gra
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -169,7 +170,7 @@ class Admission:
         def usable(target: Target) -> bool:
             return (target.slots is None or permits.free(target.pool) > 0) and target.id not in tried
 
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         target = choose(route.targets, affinity=affinity, now=now, usable=usable)
         if target is None:
             return None
@@ -181,7 +182,7 @@ class Admission:
 
     async def _wait(self, model: str, affinity: int, tried: frozenset[str], hold_s: float | None) -> Place:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop.create_future(), affinity, tried, loop.time(), hold_s)
+        waiter = _Waiter(loop.create_future(), affinity, tried, time.monotonic(), hold_s)
         self._queues.setdefault(model, deque()).append(waiter)
         self._tell(model)
         if hold_s is not None and len(self._queues[model]) == 1:

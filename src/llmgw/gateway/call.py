@@ -1,8 +1,12 @@
-"""One request on its way through a worker: what is known of it, for its answer, its metrics and its log line."""
+"""One request on its way through a worker: what is known of it, for its answer, its metrics and its log line.
 
-import asyncio
+Times are of `time.monotonic`: a loop's own clock stands still while its callbacks run, and uvloop's knows whole
+milliseconds only.
+"""
+
 import itertools
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 from llmgw.gateway.errors import ApiError
@@ -43,7 +47,7 @@ class Call:
     def __init__(self, exchange: Exchange, request_id: bytes) -> None:
         self.exchange = exchange
         self.request_id = request_id
-        self.started_at = asyncio.get_running_loop().time()
+        self.started_at = time.monotonic()
         self.first_token_at: float | None = None
         self.gap: Callable[[float], None] | None = None
         """Counts the seconds between two pieces of a stream."""
@@ -59,7 +63,7 @@ class Call:
 
     def first_token(self) -> None:
         """Note the time to first token."""
-        self.first_token_at = asyncio.get_running_loop().time()
+        self.first_token_at = time.monotonic()
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole answer with the request's id; as one event where a stream was begun already."""

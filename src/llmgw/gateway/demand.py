@@ -9,7 +9,7 @@ from llmgw.schema.demand import ModelDemand, ReplicaDemand
 
 
 def worker_demand(counters: WorkerCounters, admission: Admission, now: float) -> dict[str, ModelDemand]:
-    """Give one worker's demand per model, absolute. `now` is the loop's time."""
+    """Give one worker's demand per model, absolute. `now` is of `time.monotonic`."""
     return {
         model: ModelDemand(
             held=admission.waiting(model),
@@ -23,7 +23,7 @@ def worker_demand(counters: WorkerCounters, admission: Admission, now: float) ->
 
 
 def replica_demand(targets: Iterable[Target], now: float) -> dict[str, ReplicaDemand]:
-    """Give what one worker knows of the replicas it asked, by id. `now` is the loop's time."""
+    """Give what one worker knows of the replicas it asked, by id. `now` is of `time.monotonic`."""
     return {
         target.id: ReplicaDemand(in_flight=target.in_flight, last_answered_age_s=_age(target.answered_at, now))
         for target in targets

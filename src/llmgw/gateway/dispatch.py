@@ -1,6 +1,6 @@
 """A request is put to a replica, and to another one if that fails before a byte of the answer went out."""
 
-import asyncio
+import time
 
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
@@ -105,7 +105,7 @@ class Dispatcher:
         except UpstreamTimeout as error:
             raise upstream_timeout(target.model) from error  # it took its time: another try would take as much again
         except UpstreamUnreachable as error:
-            target.failed(_now())
+            target.failed(time.monotonic())
             raise _Failed(upstream_failed(target.model, "its engine takes no connections")) from error
         except UpstreamError as error:
             raise _Failed(
@@ -116,17 +116,17 @@ class Dispatcher:
         """Raise for answers that are none. A client's error is the client's: it never counts against the replica."""
         status = response.status
         if status in _STRANGER:
-            target.failed(_now())
+            target.failed(time.monotonic())
             raise _Failed(upstream_failed(target.model, "its engine does not accept this gateway's key"))
         if status < _ERROR:
-            target.answered(_now())
+            target.answered(time.monotonic())
             return
         error = await self._answerer.error(response)
         error.retry_after_s = _retry_after(response)
         if status not in _ELSEWHERE:
             raise error
         if status != 429:  # noqa: PLR2004 (too many requests: full, not sick)
-            target.failed(_now())
+            target.failed(time.monotonic())
         raise _Failed(error)
 
 
@@ -143,7 +143,3 @@ def _headers(call: Call, target: Target) -> list[tuple[bytes, bytes]]:
 def _retry_after(response: UpstreamResponse) -> int | None:
     told = response.header(b"retry-after")
     return min(int(told), 60) if told is not None and told.isdigit() else None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

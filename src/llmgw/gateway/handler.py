@@ -1,6 +1,7 @@
 """The way of a request through a worker: whose it is, what it asks, and what became of it."""
 
 import asyncio
+import time
 from types import ModuleType
 
 from llmgw.gateway.access_log import AccessLog
@@ -104,7 +105,7 @@ class Handler:
             call.fail(ApiError(500, "this gateway failed; its log says why", code="internal", kind="server_error"))
 
     def _finished(self, call: Call) -> None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if call.label:
             self._counters.finished(call, now)
             if self._access_log is not None:

@@ -1,6 +1,6 @@
 """The only place that builds a gateway's parts."""
 
-import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -54,7 +54,7 @@ class Worker:
 
     def report(self, *, urgent: bool = False) -> WorkerReport:
         """Say what is asked for and what was counted."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         demand = worker_demand(self.counters, self.admission, now)
         depths = {model: one.held for model, one in demand.items()}
         in_flight = {model: one.in_flight for model, one in demand.items()}

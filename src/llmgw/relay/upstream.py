@@ -108,7 +108,7 @@ class UpstreamPool:
 
     def opened(self, connection: UpstreamConnection) -> None:
         """Watch a new connection."""
-        connection.deadline = asyncio.get_running_loop().time() + self._idle_s
+        connection.allow_silence(self._idle_s)
         self._open.add(connection)
         self._sweep.add(connection)
 
@@ -117,7 +117,7 @@ class UpstreamPool:
         idle = self._idle.setdefault(connection.name, deque())
         if self._closing or len(idle) >= self._max_idle:
             return False
-        connection.deadline = asyncio.get_running_loop().time() + self._idle_s
+        connection.allow_silence(self._idle_s)
         idle.append(connection)
         return True
 

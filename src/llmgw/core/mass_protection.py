@@ -54,6 +54,9 @@ def groups_of(node: Node) -> tuple[Group, ...]:
 
 def crowds(nodes: Iterable[Node], now: datetime) -> tuple[Crowd, ...]:
     """Give the groups of which a crowd fell silent within the last minute."""
+    nodes = tuple(nodes)
+    if not any(_fell_silent(node, now) for node in nodes):
+        return ()
     silent: Counter[Group] = Counter()
     total: Counter[Group] = Counter()
     for node in nodes:
@@ -116,6 +119,9 @@ def released(node: Node, now: datetime) -> Node:
 
 def _held_groups(nodes: Iterable[Node]) -> tuple[Crowd, ...]:
     """Count the held nodes of each group that has any; `total` counts all its nodes."""
+    nodes = tuple(nodes)
+    if not any(node.replacement is Replacement.HELD for node in nodes):
+        return ()
     held: Counter[Group] = Counter()
     total: Counter[Group] = Counter()
     for node in nodes:

@@ -1,6 +1,7 @@
 """Checks a plan against its snapshot before it is carried out, by rules of its own and not by the planner's code.
 
-claims      no device is held twice or unhealthy; cores and memory of a node are never exceeded by a placement
+claims      no device, nor memory that devices share, is held twice, no device unhealthy; cores and memory of a node are
+            never exceeded by a placement
 nodes       shards go only to nodes that are ready and heard, one shard a node
 whole       as many shards as the profile says, equal devices of one class, one fabric
 weights     no node that looked for the weights and lacks them
@@ -39,14 +40,15 @@ def lint(snapshot: Snapshot, plan: Plan) -> tuple[str, ...]:
 
 
 def _claims(snapshot: Snapshot, plan: Plan, nodes: Mapping[str, NodeSnapshot]) -> Iterator[str]:
-    held: dict[str, list[Allocation]] = {}
-    for replica in snapshot.replicas:
-        for shard in replica.shards:
-            held.setdefault(shard.allocation.node, []).append(shard.allocation)
     new: dict[str, list[Allocation]] = {}
     for placement in plan.placements:
         for allocation in placement.allocations:
             new.setdefault(allocation.node, []).append(allocation)
+    held: dict[str, list[Allocation]] = {}
+    for replica in snapshot.replicas if new else ():
+        for shard in replica.shards:
+            if shard.allocation.node in new:
+                held.setdefault(shard.allocation.node, []).append(shard.allocation)
     for node, allocations in sorted(new.items()):
         if node in nodes:
             yield from _node_claims(nodes[node], held.get(node, []), allocations)
@@ -61,6 +63,11 @@ def _node_claims(seen: NodeSnapshot, held: list[Allocation], new: list[Allocatio
             yield f"claims: {node} has no healthy device {device}"
         if taken[device] > 1:
             yield f"claims: device {device} of {node} is held {taken[device]} times"
+    pools = {device.id: device.pool for device in facts.devices if device.pool is not None}
+    sold = Counter(pools[device] for device in taken if device in pools)
+    for pool in sorted({pools[d] for allocation in new for d in allocation.devices if d in pools}):
+        if sold[pool] > 1:
+            yield f"claims: memory {pool} of {node} is held through {sold[pool]} devices"
     cores, memory = facts.host.cores_usable, facts.memory_bytes
     wanted_cores = fsum(a.cores or 0.0 for a in held + new)
     if cores is not None and any(a.cores for a in new) and wanted_cores > cores + _ROUNDING:
@@ -130,23 +137,27 @@ def _devices(allocation: Allocation, node: NodeSnapshot) -> tuple[Device, ...]:
 
 
 def _counts(snapshot: Snapshot, plan: Plan, models: Mapping[str, ModelSnapshot]) -> Iterator[str]:
+    count = Counter(placement.model for placement in plan.placements)
+    if not count:
+        return
+    placed = set(count)
     leaving = {removal.replica for removal in plan.removals}
     states = {seen.node.id: seen.state for seen in snapshot.nodes}
-    count = Counter(placement.model for placement in plan.placements)
     for replica in snapshot.replicas:
+        if replica.model not in placed:
+            continue
         seen = models.get(replica.model)
         moving = {states.get(shard.allocation.node) for shard in replica.shards} & _MOVING
         stays = replica.id not in leaving and replica.state is not ReplicaState.DRAINING and not moving
         if seen is not None and stays and replica.revision == seen.model.revision:
             count[replica.model] += 1
-    placed = {placement.model for placement in plan.placements}
     for model in sorted(placed & models.keys()):
         if count[model] > models[model].model.max:
             yield f"models: {model} would have {count[model]} replicas, more than {models[model].model.max}"
 
 
 def _removals(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
-    known = {replica.id: replica for replica in snapshot.replicas}
+    known = {replica.id: replica for replica in snapshot.replicas} if plan.removals else {}
     for name, times in Counter(removal.replica for removal in plan.removals).items():
         if name not in known:
             yield f"removals: there is no replica {name}"

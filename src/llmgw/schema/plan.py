@@ -91,3 +91,5 @@ class Plan(Value, frozen=True, kw_only=True):
     placements: tuple[Placement, ...] = ()
     removals: tuple[Removal, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
+    judged: frozenset[str] | None = None
+    """Models its shortfalls speak of; `None`: all there are. Nothing is known of the others' room."""

@@ -24,24 +24,22 @@ class Names(Value, frozen=True, kw_only=True):
 def carry_out(plan: Plan, snapshot: Snapshot, names: Names) -> tuple[Write, ...]:
     """Give the writes that `plan` means for the fleet in `snapshot`; none where the rows say it already."""
     writes: list[Write] = []
+    replicas = {replica.id: replica for replica in snapshot.replicas} if plan.removals else {}
     for removal in plan.removals:
-        writes.extend(_remove(removal, snapshot))
+        writes.extend(_remove(removal, replicas.get(removal.replica), snapshot.now))
     for placement in plan.placements:
         writes.extend(_place(placement, names, snapshot.now))
-    writes.extend(_tell_shortfalls(plan.shortfalls, snapshot))
+    writes.extend(_tell_shortfalls(plan, snapshot))
     return tuple(writes)
 
 
-def _remove(removal: Removal, snapshot: Snapshot) -> Iterator[Write]:
-    replica = next((known for known in snapshot.replicas if known.id == removal.replica), None)
+def _remove(removal: Removal, replica: Replica | None, now: datetime) -> Iterator[Write]:
     if replica is None or replica.state is ReplicaState.DRAINING:
         return
-    draining = replace(
-        replica, state=ReplicaState.DRAINING, state_since=snapshot.now, ready_at=None, reason=removal.reason
-    )
+    draining = replace(replica, state=ReplicaState.DRAINING, state_since=now, ready_at=None, reason=removal.reason)
     yield PutReplica(replica=draining)
     message = f"replica {replica.id} of {replica.model} is stopped: {removal.reason}"
-    yield _event(snapshot.now, "replica.draining", Severity.INFO, message, model=replica.model, replica=replica.id)
+    yield _event(now, "replica.draining", Severity.INFO, message, model=replica.model, replica=replica.id)
 
 
 def _place(placement: Placement, names: Names, now: datetime) -> Iterator[Write]:
@@ -66,9 +64,11 @@ def _place(placement: Placement, names: Names, now: datetime) -> Iterator[Write]
     yield _event(now, "replica.placed", Severity.INFO, message, model=placement.model, replica=replica_id)
 
 
-def _tell_shortfalls(shortfalls: tuple[Shortfall, ...], snapshot: Snapshot) -> Iterator[Write]:
-    short = {shortfall.model: shortfall for shortfall in shortfalls}
+def _tell_shortfalls(plan: Plan, snapshot: Snapshot) -> Iterator[Write]:
+    short = {shortfall.model: shortfall for shortfall in plan.shortfalls}
     for model in snapshot.models:
+        if plan.judged is not None and model.model.name not in plan.judged:
+            continue
         status = _with_shortfall(model.status, short.get(model.model.name))
         if status == model.status:
             continue

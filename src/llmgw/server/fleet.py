@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ HASH_KEY_SETTING = "hash_key"
 """Setting with the cluster's key for keyed hashes, hex."""
 
 Decide = Callable[[FleetRows], Sequence[Write]]
+SlowDecide = Callable[[FleetRows], Awaitable[Sequence[Write]]]
 
 
 class Lease(Protocol):
@@ -183,6 +184,14 @@ class Fleet:
         `decide` may raise, which writes nothing; so a check and the write that relies on it cannot be torn apart.
         Otherwise like `write`.
         """
+
+        async def at_once(rows: FleetRows) -> Sequence[Write]:
+            return decide(rows)
+
+        await self.change_slowly(at_once)
+
+    async def change_slowly(self, decide: SlowDecide) -> None:
+        """Like `change`, for a decision that takes its time; all other writes wait for it."""
         # A caller who goes away (a client that hangs up) must not leave memory behind a write that took place.
         task = asyncio.ensure_future(self._change(decide))
         self._changing.add(task)
@@ -194,14 +203,14 @@ class Fleet:
         async with self._writing:
             await self._load()
 
-    async def _change(self, decide: Decide) -> None:
+    async def _change(self, decide: SlowDecide) -> None:
         failures = self._failures
         async with self._writing:
             self._refuse_behind_failure(failures)
             self._fence()
             if self._doubt:
                 await self._load()
-            writes = decide(self._rows)
+            writes = await decide(self._rows)
             if not writes:
                 return
             try:

@@ -58,6 +58,9 @@ class LiveNodes:
     def put(self, live: Live) -> None:
         """Take in what an agent said."""
         before = self._nodes.get(live.node)
+        if before is not None and before.reports == live.reports:
+            # Equal reports stay the same object: what was derived from them need not be made again.
+            live = msgspec.structs.replace(live, reports=before.reports)
         self._nodes[live.node] = live
         if before is None or _told(before) != _told(live):
             self.changes.notify()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from operator import is_
 from typing import Protocol
 
 import msgspec
@@ -38,6 +39,7 @@ class Observer:
     def __init__(self, resolve: Resolver) -> None:
         self._resolve = resolve
         self._known: dict[str, tuple[object, Resolved]] = {}
+        self._made: dict[str, tuple[tuple[object, ...], ModelSnapshot]] = {}
         self._sources = Sources(())
 
     def snapshot(
@@ -75,12 +77,18 @@ class Observer:
 
     def _model(self, model: Model, status: ModelStatus | None, wanted: int | None) -> ModelSnapshot:
         resolved = self._resolved(model)
-        return ModelSnapshot(
+        basis = (model, status, wanted, resolved)
+        known = self._made.get(model.name)
+        if known is not None and all(map(is_, known[0], basis)):
+            return known[1]
+        made = ModelSnapshot(
             model=msgspec.structs.replace(model, profile=resolved.profile),
             status=status or ModelStatus(model=model.name, revision=model.revision),
             claim=resolved.claim,
             wanted=wanted,
         )
+        self._made[model.name] = (basis, made)
+        return made
 
     def _resolved(self, model: Model) -> Resolved:
         weights = self._sources.weights(model.source)

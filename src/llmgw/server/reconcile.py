@@ -11,12 +11,15 @@ from llmgw.schema.lease import Fence
 from llmgw.server.fleet import Fleet
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
+from llmgw.server.recall import Recall
 from llmgw.server.scaling import Scaling
 from llmgw.server.turn import Heard, Rules, Turn, decide
 from llmgw.telemetry import log
 
 TURN_S = 1.0
 """Longest pause between two turns: time itself changes things (back-off, silence)."""
+AT_ONCE = 500
+"""Nodes and replicas for which a turn takes less than 20 ms, also the first; more are decided in a thread."""
 FAILED_S = 0.25
 """Pause after a turn that failed, so that a store that is away is not hammered."""
 
@@ -69,6 +72,7 @@ class Reconciler:
         self._hearing = hearing
         self._answering = answering
         self._scaling = Scaling()
+        self._recall = Recall()
         self._violations: tuple[str, ...] = ()
 
     async def run(self) -> None:
@@ -94,18 +98,24 @@ class Reconciler:
         self._observe()
         decided: list[tuple[Turn, tuple[Live, ...]]] = []
 
-        def choose(rows: FleetRows) -> tuple[Write, ...]:
+        async def choose(rows: FleetRows) -> tuple[Write, ...]:
             self._fleet.wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
             heard = self._heard()
-            turn = decide(rows, heard, self._rules, self._observer)
+            turn = await self._decide(rows, heard)
             decided.append((turn, heard.live))
             return turn.writes
 
-        await self._fleet.change(choose)
+        await self._fleet.change_slowly(choose)
         turn, live = decided[-1]
         self._report(turn)
         self._enforce(turn, live)
         return turn
+
+    async def _decide(self, rows: FleetRows, heard: Heard) -> Turn:
+        if len(rows.nodes) + len(rows.replicas) <= AT_ONCE:
+            return decide(rows, heard, self._rules, self._observer, self._recall)
+        # Pure, so it may run in a thread: the loop goes on with agents, gateways and operators meanwhile.
+        return await asyncio.to_thread(decide, rows, heard, self._rules, self._observer, self._recall)
 
     async def _survive(self) -> bool:
         try:

@@ -83,7 +83,7 @@ def _with_facts(node: Node, live: Live | None) -> Node:
 
 def facts_differ(stored: NodeFacts, said: NodeFacts) -> bool:
     """True when facts changed beyond free disk that moved a little."""
-    if stored == said:
+    if stored is said or stored == said:
         return False
     if _without_free(stored) != _without_free(said):
         return True

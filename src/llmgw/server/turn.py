@@ -5,7 +5,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from llmgw.core.desired import desired_shards, digest, watch_paths
+from llmgw.core.desired import watch_paths
 from llmgw.core.node_intent import drained
 from llmgw.core.parking import BackoffPolicy, for_revision
 from llmgw.core.plan_lint import lint
@@ -25,6 +25,7 @@ from llmgw.server.execute import Names, carry_out
 from llmgw.server.fold import fold
 from llmgw.server.live import Live
 from llmgw.server.observe import Observer
+from llmgw.server.recall import Recall
 from llmgw.server.registration import Silence, registrations
 
 Planner = Callable[[Snapshot], Plan]
@@ -59,6 +60,8 @@ class DesiredSet(Value, frozen=True, kw_only=True):
     node: str
     generation: int
     shards: tuple[DesiredShard, ...]
+    digest: str
+    """Of its content."""
     watch_paths: tuple[str, ...]
 
     def order(self, fence: Fence, mode: Mode) -> DesiredState:
@@ -83,8 +86,12 @@ class Turn(Value, frozen=True, kw_only=True):
     """Why the plan was refused; then nothing of it is among the writes."""
 
 
-def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> Turn:
-    """Decide one turn: nodes, replicas, plan, and the generation of each node's desired set."""
+def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer, recall: Recall | None = None) -> Turn:
+    """Decide one turn: nodes, replicas, plan, and the generation of each node's desired set.
+
+    `recall` may be kept from turn to turn: it saves time and changes nothing.
+    """
+    recall = recall or Recall()
     writes: list[Write] = list(
         registrations(
             rows.nodes,
@@ -96,7 +103,7 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> T
         )
     )
     rows = fold(rows, writes)
-    advanced = _advance_all(rows, heard, rules.policy)
+    advanced = _advance_all(rows, heard, rules.policy, recall)
     writes.extend(advanced)
     rows = fold(rows, advanced)
 
@@ -113,31 +120,30 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer) -> T
     writes.extend(emptied)
     rows = fold(rows, emptied)
 
-    sets = desired_sets(rows, snapshot, heard.live)
+    sets = desired_sets(rows, snapshot, heard.live, recall)
     writes.extend(_counted(rows, sets))
     return Turn(writes=tuple(writes), sets=sets, violations=violations)
 
 
-def desired_sets(rows: FleetRows, snapshot: Snapshot, live: tuple[Live, ...]) -> tuple[DesiredSet, ...]:
+def desired_sets(rows: FleetRows, snapshot: Snapshot, live: tuple[Live, ...], recall: Recall) -> tuple[DesiredSet, ...]:
     """Give the desired set of each node in `rows`, with a generation of its own where it differs from the last one."""
-    models = {model.model.name: model.model for model in snapshot.models}
-    placed = _by_node(rows.replicas)
     watched = watch_paths(rows.models)
+    found = recall.node_sets(rows, {model.model.name: model.model for model in snapshot.models}, watched)
     obeyed = {one.node: one.generation for one in live}
-    facts = {node.id: node.facts for node in rows.nodes}
     sets = []
     for node in rows.nodes:
-        shards = desired_shards(node.id, placed.get(node.id, ()), models, facts)
-        beyond = obeyed.get(node.id, 0)
-        generation = node.generation
+        wanted, beyond, generation = found[node.id], obeyed.get(node.id, 0), node.generation
         # An agent may have obeyed more than the store remembers (a lost store): it would refuse what we count.
-        if beyond > generation or digest(shards, (), watched) != node.desired_digest:
+        if beyond > generation or wanted.digest != node.desired_digest:
             generation = max(generation, beyond) + 1
-        sets.append(DesiredSet(node=node.id, generation=generation, shards=shards, watch_paths=watched))
+        one = DesiredSet(
+            node=node.id, generation=generation, shards=wanted.shards, digest=wanted.digest, watch_paths=watched
+        )
+        sets.append(one)
     return tuple(sets)
 
 
-def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[Write]:
+def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy, recall: Recall) -> list[Write]:
     models = {model.name: model for model in rows.models}
     before = {status.model: status for status in rows.statuses}
     statuses = {
@@ -149,10 +155,14 @@ def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[W
     gone = _gone(rows)
     writes: list[Write] = []
     for replica in rows.replicas:
+        model = models.get(replica.model)
         status = statuses.get(replica.model) or ModelStatus(model=replica.model, revision=replica.revision)
+        basis = (replica, model, status, *[reports.get(shard.id) for shard in replica.shards])
+        if recall.rests(replica, basis):
+            continue
         step = advance(
             replica,
-            model=models.get(replica.model),
+            model=model,
             status=status,
             reports=reports,
             heard=obedient,
@@ -166,7 +176,10 @@ def _advance_all(rows: FleetRows, heard: Heard, policy: BackoffPolicy) -> list[W
             writes.append(DeleteReplica(id=replica.id))
         elif step.replica != replica:
             writes.append(PutReplica(replica=step.replica))
+        elif step.status is status:
+            recall.note_rest(replica, basis)
         writes.extend(AppendEvent(event=event) for event in step.events)
+    recall.forget(rows)
     writes.extend(PutStatus(status=status) for name, status in statuses.items() if status != before.get(name))
     return writes
 
@@ -209,20 +222,10 @@ def _gone(rows: FleetRows) -> frozenset[str]:
     )
 
 
-def _by_node(replicas: tuple[Replica, ...]) -> dict[str, list[Replica]]:
-    placed: dict[str, list[Replica]] = {}
-    for replica in replicas:
-        for node in {shard.allocation.node for shard in replica.shards}:
-            placed.setdefault(node, []).append(replica)
-    return placed
-
-
 def _counted(rows: FleetRows, sets: tuple[DesiredSet, ...]) -> list[Write]:
     """Give the writes that keep new generations, so that no later leader counts one twice."""
     return [
-        PutNode(
-            node=replace(node, generation=found.generation, desired_digest=digest(found.shards, (), found.watch_paths))
-        )
+        PutNode(node=replace(node, generation=found.generation, desired_digest=found.digest))
         for node, found in zip(rows.nodes, sets, strict=True)
         if found.generation != node.generation
     ]

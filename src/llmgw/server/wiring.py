@@ -12,7 +12,6 @@ from llmgw.config.server import ServerConfig
 from llmgw.console.app import build_console
 from llmgw.core.lease import Candidate
 from llmgw.core.parking import BackoffPolicy
-from llmgw.core.planner import plan
 from llmgw.engines.registry import adapter
 from llmgw.link.server import AgentListener
 from llmgw.ports import Clock
@@ -33,10 +32,12 @@ from llmgw.server.leader import Leadership
 from llmgw.server.lease import LeaseThread
 from llmgw.server.live import LiveNodes
 from llmgw.server.observe import Observer, Resolved
+from llmgw.server.plan_ahead import PlanAhead
+from llmgw.server.plan_process import PlanProcess
 from llmgw.server.process_metrics import ProcessMetrics
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
-from llmgw.server.turn import Rules
+from llmgw.server.turn import Planner, Rules
 from llmgw.store.sql import SqlStore, open_store
 
 GIB = 1024**3
@@ -92,8 +93,9 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
 
     async def reconcile() -> None:
         # Made anew for each term: silence counts from its start.
-        rules = _rules(config, leading_since=hearing.monotonic())
-        await Reconciler(
+        planner = PlanAhead(PlanProcess(), clock, wake=fleet.wake)
+        rules = _rules(config, planner, leading_since=hearing.monotonic())
+        reconciler = Reconciler(
             fleet=fleet,
             live=live,
             orders=agents,
@@ -103,7 +105,11 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             rules=rules,
             hearing=hearing,
             answering=board.answering,
-        ).run()
+        )
+        try:
+            await reconciler.run()
+        finally:
+            await planner.stop()
 
     leadership = Leadership(
         lease=lease, load=fleet.load, bootstrap=make_first_secrets, agents=agents, reconcile=reconcile
@@ -154,9 +160,9 @@ def resolved(model: Model, weights: Weights | None, cores_usable: float | None) 
     return Resolved(profile=profile, claim=engine.claim(profile, weights))
 
 
-def _rules(config: ServerConfig, *, leading_since: float) -> Rules:
+def _rules(config: ServerConfig, planner: Planner, *, leading_since: float) -> Rules:
     return Rules(
-        planner=plan,
+        planner=planner,
         policy=BackoffPolicy(base_s=config.backoff_base_s, max_s=config.backoff_max_s, park_after=config.park_after),
         silence=Silence(
             unreachable_after_s=config.unreachable_after_s,

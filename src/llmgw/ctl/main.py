@@ -21,6 +21,7 @@ _MODEL = {
     "serve": ("llmgw.ctl.model_serve:model_serve", "Serve a model."),
     "list": ("llmgw.ctl.model_list:model_list", "All models."),
     "show": ("llmgw.ctl.model_show:model_show", "One model, and why it is as it is."),
+    "explain": ("llmgw.ctl.model_explain:model_explain", "Why a model is short, and what would make it fit."),
     "scale": ("llmgw.ctl.model_scale:model_scale", "Set how many replicas a model has."),
     "unpark": ("llmgw.ctl.model_unpark:model_unpark", "Try a parked model again."),
     "remove": ("llmgw.ctl.model_remove:model_remove", "Stop serving a model."),
@@ -44,6 +45,7 @@ _KEY = {
         "model": ("llmgw.ctl.main:model", "Models."),
         "replica": ("llmgw.ctl.main:replica", "Replicas."),
         "key": ("llmgw.ctl.main:key", "API keys of clients."),
+        "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
         "events": ("llmgw.ctl.events:events", "What happened lately."),
     },
 )

@@ -79,7 +79,7 @@ def _replicas(summary: Summary) -> str:
 def _problems(summary: Summary) -> list[str]:
     lines = [] if summary.store_error is None else [f"store          away: {summary.store_error}"]
     lines += [f"alarm          {alarm.text}" for alarm in summary.alarms]
-    lines += [f"unplaceable    {name}: llmgw ctl model show {name}" for name in summary.unplaceable]
+    lines += [f"unplaceable    {name}: llmgw ctl model explain {name}" for name in summary.unplaceable]
     lines += [f"parked         {row.model} after {row.failures} failures: {row.reason}" for row in summary.parked]
     lines += [
         f"idle           {row.id} ({row.model}) for {row.idle_seconds} s, {row.gpus} GPUs"

@@ -47,6 +47,6 @@ def test_everything_that_is_wrong_is_named():
         "models         1 of 3 satisfied, 2 short\n"
         "replicas       1 ready, 2 starting, 1 failed\n"
         "store          away: store llmgw on db1: no answer to lease_renew within 1 s\n"
-        "unplaceable    big: llmgw ctl model show big\n"
+        "unplaceable    big: llmgw ctl model explain big\n"
         "parked         broken after 5 failures: not a GGUF file"
     )

@@ -1,9 +1,11 @@
 """`/models`. Names may hold slashes, also percent-encoded."""
 
+from llmgw.schema.admin.explain import Explanation
 from llmgw.schema.admin.model import ChangeModel, ModelList, ModelRow, Removed, ScaleModel, ServeModel
+from llmgw.schema.errors import NoLeader
 from llmgw.schema.key import AdminRole
 from llmgw.server.http.typed_route import Call, Nothing, TypedRoute
-from llmgw.server.services import models
+from llmgw.server.services import models, planning
 
 _TAG = "models"
 
@@ -19,6 +21,10 @@ async def _serve(call: Call[ServeModel, Nothing]) -> ModelRow:
 
 async def _get(call: Call[Nothing, Nothing]) -> ModelRow:
     return models.one_model(call.context.fleet, call.path["name"])
+
+
+async def _explain(call: Call[Nothing, Nothing]) -> Explanation:
+    return await planning.explained(call.context.fleet, call.path["name"])
 
 
 async def _change(call: Call[ChangeModel, Nothing]) -> ModelRow:
@@ -82,6 +88,16 @@ ROUTES = (
         handler=_unpark,
         answer=ModelRow,
         tag=_TAG,
+    ),
+    TypedRoute(
+        method="GET",
+        path="/models/{name:path}/explain",
+        role=AdminRole.VIEWER,
+        summary="Say why a model is as it is, and what would make it fit",
+        handler=_explain,
+        answer=Explanation,
+        tag=_TAG,
+        errors=(NoLeader,),
     ),
     TypedRoute(
         method="GET",

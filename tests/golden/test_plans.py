@@ -217,3 +217,64 @@ def test_what_is_not_wanted_any_more_is_stopped(golden: Golden) -> None:
     script.change(nodes=script.snapshot.nodes[1:])
     script.plan("n1 removed")
     golden("plans/less.txt", script.text)
+
+
+def test_devices_are_what_they_are_and_nothing_is_sold_twice(golden: Golden) -> None:
+    cards = make_devices(2)
+    instances = make_devices(3, MIG)
+    mixed = make_node("mixed", devices=(*cards, *instances))
+    split = tuple(msgspec.structs.replace(device, pool="gpu0/gi1") for device in make_devices(2, CI))
+    script = Script(
+        "whole cards, MIG instances and what shares their memory",
+        make_snapshot(
+            [mixed, make_node("split", devices=split)], [class_model("card", H100), class_model("slice", MIG)]
+        ),
+    )
+    script.plan("a model for each class of the mixed node")
+    script.change(models=(class_model("slice", MIG, 2),))
+    script.plan("two slices in one process: no process sees more than one")
+    script.change(models=(class_model("part", CI), class_model("rest", CI)))
+    script.plan("two models on two compute instances of one memory: there is room for one")
+    foreign = msgspec.structs.replace(cards[0], problem="in use by pid 4711 (python), not ours")
+    faulty = msgspec.structs.replace(cards[1], problem="XID 79: fell off the bus")
+    script.change(nodes=make_snapshot([make_node("mixed", devices=(foreign, faulty))]).nodes, replicas=())
+    script.change(models=(class_model("card", H100),))
+    script.plan("one card is in use by somebody else, the other is broken: neither is used")
+    golden("plans/devices.txt", script.text)
+
+
+MIG = "h100-80gb/mig-1g.10gb"
+CI = "h200-141gb/mig-1c.3g.71gb"
+
+
+def class_model(name: str, device_class: str, devices: int = 1):
+    profile = Profile(devices_per_node=devices, device_class=device_class)
+    return make_want(make_model(name, profile=profile))
+
+
+def test_a_large_model_waits_for_room_that_smaller_ones_may_not_nibble_at(golden: Golden) -> None:
+    small = [make_replica("rsmall", model="gone", allocations=[make_allocation("n1", devices=[f"GPU-{H100}-0"])])]
+    script = Script(
+        "no starvation", make_snapshot([gpu_node("n1")], [gpu_model("big", 8), gpu_model("tiny", 1)], small)
+    )
+    script.plan("one card of the only node is about to be free; big is asked first")
+    script.plan("the other seven are kept for it")
+    script.ready()
+    script.plan("now it starts")
+    golden("plans/starvation.txt", script.text)
+
+
+def test_what_is_short_in_a_large_fleet_is_counted_and_the_closest_are_named(golden: Golden) -> None:
+    nodes = [gpu_node(f"full{n:02}", 4) for n in range(22)] + [make_node(f"cpu{n}") for n in range(5)]
+    held = [
+        make_replica(
+            f"rfull{n:02}", model="big", allocations=[make_allocation(f"full{n:02}", devices=[f"GPU-{H100}-0"])]
+        )
+        for n in range(22)
+    ]
+    snapshot = make_snapshot(nodes, [gpu_model("big", 1, replicas=22), gpu_model("wide", 4)], held)
+    (short,) = plan(snapshot).shortfalls
+    lines = [f"# twenty-seven nodes\n{short.model}: {short.sentence}"]
+    lines += [f"{count.nodes} x {count.constraint}: {count.text}" for count in short.counts]
+    lines += [f"{one.node}: {one.detail}" for one in short.rejections]
+    golden("plans/large-fleet.txt", "\n".join(lines))

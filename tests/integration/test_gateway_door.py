@@ -86,6 +86,14 @@ async def place(tmp_path_factory) -> AsyncIterator[Place]:
             await clinging.upstream.stop()
 
 
+@pytest.fixture(autouse=True)
+def _calm(place) -> None:
+    """Each test begins with an engine as it was made, whatever came before."""
+    place.engine.fail(None)
+    place.engine.tokens = 8
+    place.engine.chunk_s = 0.0
+
+
 async def test_every_route_is_served(place):
     async with place.site.gateway.client() as client:
         plain = await client.chat.completions.create(model="tiny", messages=ASK, max_tokens=3)

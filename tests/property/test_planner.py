@@ -1,6 +1,7 @@
 """Safety of the planner over random fleets, stated in words: each test's name is the promise."""
 
 import random
+from collections import Counter
 
 import msgspec
 from hypothesis import given
@@ -8,12 +9,21 @@ from hypothesis import strategies as st
 
 from llmgw.core.demand import desired_replicas
 from llmgw.core.drain import preview
+from llmgw.core.explain import explain
+from llmgw.core.feasible import Rooms
+from llmgw.core.fit import need_of
+from llmgw.core.offer import Offers
+from llmgw.core.overtaken import still_true
 from llmgw.core.plan_lint import lint
+from llmgw.core.plan_text import told_of
 from llmgw.core.planner import LOOKING_TIME, plan
+from llmgw.core.refusals import refused
+from llmgw.core.shard_env import shard_env
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
 from llmgw.core.wants import parked
+from llmgw.schema.fabric import Fabric
 from llmgw.schema.model import ModelStatus, Parked, Profile
-from llmgw.schema.node import Intent, Reachability
+from llmgw.schema.node import Intent, NodeFacts, Reachability
 from llmgw.schema.plan import Claim
 from llmgw.schema.replica import Replica, ReplicaState
 from llmgw.schema.weights import WatchedPath
@@ -38,7 +48,11 @@ PATHS = ("/models/a", "/models/b")
 @st.composite
 def node(draw: st.DrawFn, name: str) -> NodeSnapshot:
     devices = tuple(
-        msgspec.structs.replace(device, problem="ECC" if draw(st.integers(0, 9)) == 0 else None)
+        msgspec.structs.replace(
+            device,
+            problem="ECC" if draw(st.integers(0, 9)) == 0 else None,
+            pool=f"pool-{draw(st.integers(0, 1))}" if "/mig-" in device_class and draw(st.booleans()) else None,
+        )
         for device_class in draw(st.sets(st.sampled_from(CLASSES), max_size=2))
         for device in make_devices(draw(st.integers(1, 4)), device_class, numa_nodes=draw(st.integers(1, 2)))
     )
@@ -121,6 +135,60 @@ def changed(draw: st.DrawFn, seen: NodeSnapshot) -> NodeSnapshot:
             reports=after.reports,
         )
     )
+
+
+@given(fleet(), model("one"))
+def test_refusals_counted_are_those_of_every_single_node(snapshot: Snapshot, want: ModelSnapshot) -> None:
+    rooms, need = Rooms(snapshot.nodes, snapshot.replicas), need_of(want)
+    singly = Counter((one.constraint, told_of(one.constraint, one.detail)) for one in rooms.rejections(need))
+    assert {(count.constraint, count.text): count.nodes for count in refused(rooms, need).counts} == dict(singly)
+
+
+@given(fleet(), model("one"))
+def test_what_is_explained_adds_up_and_helps(snapshot: Snapshot, want: ModelSnapshot) -> None:
+    snapshot = msgspec.structs.replace(snapshot, models=(*snapshot.models, want))
+    told = explain(snapshot, want, plan)
+    assert told.nodes == len(snapshot.nodes) == told.fitting + sum(sieve.out for sieve in told.sieves)
+    assert told.missing == sum(one.missing for one in plan(snapshot).shortfalls if one.model == "one")
+    assert bool(told.changes) <= bool(told.missing)
+    assert len({change.text for change in told.changes}) == len(told.changes)
+
+
+@given(fleet())
+def test_shards_on_several_nodes_are_given_their_own_fabrics_adapters_and_no_others(snapshot: Snapshot) -> None:
+    facts = {seen.node.id: _with_adapters(seen.node.facts, seen.node.id) for seen in snapshot.nodes}
+    for replica in carried_out(snapshot, plan(snapshot)).replicas:
+        if len(replica.shards) == 1 or any(shard.allocation.node not in facts for shard in replica.shards):
+            continue
+        for shard in replica.shards:
+            env, name = shard_env(replica, shard, facts), f"{shard.allocation.node}-{shard.allocation.fabric}"
+            known = {fabric.name for fabric in facts[shard.allocation.node].fabrics}
+            if shard.allocation.fabric in known:
+                assert env["NCCL_IB_HCA"] == f"={name}-0,{name}-1"
+            else:
+                assert env["NCCL_IB_DISABLE"] == "1"
+
+
+def _with_adapters(facts: NodeFacts, node: str) -> NodeFacts:
+    fabrics = (
+        Fabric(name=fabric.name, hcas=(f"{node}-{fabric.name}-0", f"{node}-{fabric.name}-1"))
+        for fabric in facts.fabrics
+    )
+    return msgspec.structs.replace(facts, fabrics=tuple(fabrics))
+
+
+@given(fleet(), fleet())
+def test_offers_kept_from_other_fleets_change_no_plan(snapshot: Snapshot, other: Snapshot) -> None:
+    offers = Offers()
+    for one in (snapshot, other, snapshot):
+        assert plan(one, offers=offers) == plan(one)
+
+
+@given(fleet(), fleet())
+def test_what_still_stands_of_a_plan_breaks_no_rule_of_counts_and_removals(before: Snapshot, now: Snapshot) -> None:
+    standing = still_true(plan(before), before, now)
+    broken = [problem for problem in lint(now, standing) if problem.split(":")[0] in {"models", "removals", "refusals"}]
+    assert broken == []
 
 
 @given(fleet())

@@ -158,6 +158,36 @@ def test_a_replica_nobody_asked_for_ten_minutes_is_named_with_its_devices():
     assert found == (IdleReplica(id="r1", model="demo", idle_seconds=600, gpus=2),)
 
 
+def test_the_replica_that_idles_longest_comes_first():
+    ready_at = NOW - timedelta(hours=9)
+    replicas = [msgspec.structs.replace(make_replica(f"r{n}"), ready_at=ready_at) for n in range(4)]
+    snapshot = msgspec.structs.replace(
+        make_snapshot([make_node("n1")], [make_model()], replicas),
+        idle_s={"r0": 700.0, "r1": 900.0, "r2": 800.0, "r3": 900.0},
+    )
+    found = summarize(snapshot, version="1", leader=None, epoch=None).idle_replicas
+    assert [one.id for one in found] == ["r1", "r3", "r2", "r0"]
+
+
+def test_a_class_that_a_node_names_is_listed_without_any_device_of_it():
+    node = make_node("n1", devices=make_devices(1))
+    facts = msgspec.structs.replace(node.facts, device_classes=("h100-80gb/mig-1g.10gb",))
+    snapshot = make_snapshot([msgspec.structs.replace(node, facts=facts)])
+    assert summarize(snapshot, version="1", leader=None, epoch=None).gpus == (
+        ClassCounts(device_class="h100-80gb", total=1, used=0, unhealthy=0),
+        ClassCounts(device_class="h100-80gb/mig-1g.10gb", total=0, used=0, unhealthy=0),
+    )
+
+
+def test_devices_that_share_one_memory_are_counted_once_and_held_together():
+    devices = tuple(msgspec.structs.replace(device, pool="gi-1") for device in make_devices(2))
+    replica = make_replica(allocations=[make_allocation("n1", devices=[devices[1].id])])
+    snapshot = make_snapshot([make_node("n1", devices=devices)], [make_model()], [replica])
+    assert summarize(snapshot, version="1", leader=None, epoch=None).gpus == (
+        ClassCounts(device_class="h100-80gb", total=1, used=1, unhealthy=0),
+    )
+
+
 def test_a_model_is_short_of_what_demand_wants():
     wanted = msgspec.structs.replace(make_want(make_model(min=0, max=2)), wanted=1)
     assert summary(models=[wanted]).models == ModelCounts(total=1, satisfied=0, short=1)

@@ -71,6 +71,7 @@ def _measure(nodes: int, models: int, runs: int) -> dict[str, object]:
             lambda: observer.snapshot(rows, reports={one.node: one.reports for one in heard.live}, now=heard.now), runs
         ),
         "differs_s": _best(lambda: told.differs(seen), runs),
+        "machine_s": _best(fleets.fixed_work, runs),
     }
 
 

@@ -231,9 +231,10 @@ def test_devices_are_what_they_are_and_nothing_is_sold_twice(golden: Golden) -> 
         ),
     )
     script.plan("a model for each class of the mixed node")
-    script.change(models=(class_model("slice", MIG, 2),))
+    served = script.snapshot.models
+    script.change(models=(*served, class_model("pair", MIG, 2)))
     script.plan("two slices in one process: no process sees more than one")
-    script.change(models=(class_model("part", CI), class_model("rest", CI)))
+    script.change(models=(*served, class_model("part", CI), class_model("rest", CI)))
     script.plan("two models on two compute instances of one memory: there is room for one")
     foreign = msgspec.structs.replace(cards[0], problem="in use by pid 4711 (python), not ours")
     faulty = msgspec.structs.replace(cards[1], problem="XID 79: fell off the bus")

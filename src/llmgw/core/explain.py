@@ -73,11 +73,7 @@ def _close(gap: Gap, rooms: Rooms) -> CloseNode:
 def _lack(gap: Gap, refusal: Refusal, rooms: Rooms) -> str:
     if refusal.constraint is Constraint.NOT_READY:
         return f"is {refusal.detail}"
-    if refusal.constraint is not Constraint.DEVICES_BUSY:
-        return refusal.detail
-    devices = rooms.ledgers[gap.node].node.facts.devices
-    faults = [f"{device.id}: {device.problem}" for device in devices if device.problem is not None]
-    return refusal.detail + (f" ({'; '.join(faults)})" if faults else "")
+    return rooms.detail(gap.node, refusal)
 
 
 # The sieve ----------------------------------------------------------------------------------------

@@ -142,7 +142,12 @@ class Rooms:
             or spare_refusal(kind, ledger.spare(), need, classes_of(need, self.classes))
             or _alone(need)
         )
-        return Rejection(node=node, constraint=why.constraint, detail=why.detail)
+        return Rejection(node=node, constraint=why.constraint, detail=self.detail(node, why))
+
+    def detail(self, node: str, why: Refusal) -> str:
+        """Say why, with what is wrong with unhealthy devices."""
+        faults = self.ledgers[node].faults() if why.constraint is Constraint.DEVICES_BUSY else ""
+        return f"{why.detail} ({faults})" if faults and "unhealthy" in why.detail else why.detail
 
     def rejections(self, need: Need) -> tuple[Rejection, ...]:
         """Tell for each node why it is not part of a replica, sorted by node."""

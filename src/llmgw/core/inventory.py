@@ -5,6 +5,7 @@ still has its memory, and a failed replica starts again where it was.
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from math import fsum
 
 import msgspec
@@ -76,13 +77,20 @@ def held_by_node(replicas: Iterable[Replica]) -> dict[str, Held]:
 def left_over(node: Node, taken: Held) -> Free:
     """Give what is left of a node of which `taken` is held."""
     cores, memory = node.facts.host.cores_usable, node.facts.memory_bytes
-    owner = owners(node.facts.devices)
-    holding = {owner[name] for name in taken.devices if name in owner}
+    holding = owned(node.facts.devices, taken.devices)
     return Free(
         cores=None if cores is None else max(0.0, cores - taken.cores),
         memory_bytes=None if memory is None else max(0, memory - taken.memory_bytes),
         devices=tuple(d for d in schedulable(node.facts.devices) if d.problem is None and d.id not in holding),
     )
+
+
+def owned(devices: tuple[Device, ...], held: AbstractSet[str]) -> AbstractSet[str]:
+    """Give the devices that stand for those held: the same ones where none share memory."""
+    if all(device.pool is None for device in devices):
+        return held
+    owner = owners(devices)
+    return {owner[name] for name in held if name in owner}
 
 
 def _firsts(devices: tuple[Device, ...]) -> tuple[Device, ...]:

@@ -64,6 +64,11 @@ class Ledger:
         taken = self._taken
         return [d for d in self._sorted() if d.device_class == device_class and not taken.get(d.id)]
 
+    def faults(self) -> str:
+        """Say in words what is wrong with the node's devices, each trouble once; empty when nothing is."""
+        problems = [device.problem for device in schedulable(self.node.facts.devices) if device.problem is not None]
+        return "; ".join(dict.fromkeys(problems))
+
     def _book_devices(self, names: tuple[str, ...], sign: int) -> None:
         healthy = self._known()
         for name in names:

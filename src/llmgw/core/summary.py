@@ -5,11 +5,10 @@ from collections.abc import Iterable
 
 from llmgw.core.alarms import alarms
 from llmgw.core.demand import desired_replicas
-from llmgw.core.inventory import NOTHING, Held, held_by_node
+from llmgw.core.inventory import owned, schedulable
 from llmgw.core.parking import for_revision
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
 from llmgw.core.wants import is_absent
-from llmgw.schema.device import Device
 from llmgw.schema.model import ModelStatus
 from llmgw.schema.node import NodeState
 from llmgw.schema.replica import Replica, ReplicaState
@@ -23,17 +22,17 @@ from llmgw.schema.summary import (
     ReplicaCounts,
     Summary,
 )
-from llmgw.schema.weights import Weights
 
 IDLE_S = 600.0
 """Seconds without a request after which a replica is named: spec, section 10."""
+_NOBODY: frozenset[str] = frozenset()
 
 
 def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: int | None) -> Summary:
     """Sum the fleet up. `version` is the release the answering control plane runs."""
-    taken = held_by_node(snapshot.replicas)
-    states = {seen.node.id: seen.state for seen in snapshot.nodes}
-    there = [replica for replica in snapshot.replicas if not is_absent(replica, states)]
+    gpus, wholly_free = _count_devices(snapshot.nodes, _held(snapshot.replicas))
+    lost = {seen.node.id: seen.state for seen in snapshot.nodes if seen.state is NodeState.LOST}
+    there = [replica for replica in snapshot.replicas if not lost or not is_absent(replica, lost)]
     ready = Counter(replica.model for replica in there if replica.state is ReplicaState.READY)
     total = Counter(replica.model for replica in there)
     models = sorted(snapshot.models, key=lambda seen: seen.model.name)
@@ -43,8 +42,8 @@ def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: in
         leader=leader,
         epoch=epoch,
         nodes=_count_nodes(snapshot.nodes),
-        gpus=_count_classes(snapshot.nodes, taken),
-        fabrics=_count_fabrics(snapshot.nodes, taken),
+        gpus=gpus,
+        fabrics=_count_fabrics(snapshot.nodes, wholly_free),
         replicas=_count_replicas(snapshot.replicas),
         models=ModelCounts(total=len(models), satisfied=len(models) - len(short), short=len(short)),
         unplaceable=tuple(
@@ -78,8 +77,9 @@ def _parked(models: Iterable[ModelSnapshot]) -> Iterable[ParkedModel]:
 
 
 def _idle(snapshot: Snapshot) -> Iterable[IdleReplica]:
-    """Name ready replicas that nobody asked for long enough, and were ready all the while."""
-    for replica in sorted(snapshot.replicas, key=lambda replica: replica.id):
+    """Name ready replicas that nobody asked for long enough, and were ready all the while; the longest first."""
+    found = []
+    for replica in snapshot.replicas:
         unasked_s = snapshot.idle_s.get(replica.id)
         if replica.state is not ReplicaState.READY or unasked_s is None:
             continue
@@ -87,7 +87,8 @@ def _idle(snapshot: Snapshot) -> Iterable[IdleReplica]:
         idle_s = min(unasked_s, ready_s)
         if idle_s >= IDLE_S:
             devices = sum(len(shard.allocation.devices) for shard in replica.shards)
-            yield IdleReplica(id=replica.id, model=replica.model, idle_seconds=int(idle_s), gpus=devices)
+            found.append(IdleReplica(id=replica.id, model=replica.model, idle_seconds=int(idle_s), gpus=devices))
+    return sorted(found, key=lambda one: (-one.idle_seconds, one.id))
 
 
 def _count_nodes(nodes: tuple[NodeSnapshot, ...]) -> NodeCounts:
@@ -101,54 +102,81 @@ def _count_nodes(nodes: tuple[NodeSnapshot, ...]) -> NodeCounts:
     )
 
 
-def _count_classes(nodes: tuple[NodeSnapshot, ...], taken: dict[str, Held]) -> tuple[ClassCounts, ...]:
-    total: Counter[str] = Counter()
-    used: Counter[str] = Counter()
-    unhealthy: Counter[str] = Counter()
+def _held(replicas: tuple[Replica, ...]) -> dict[str, set[str]]:
+    """Give the devices that are held, by node."""
+    held: dict[str, set[str]] = {}
+    for replica in replicas:
+        for shard in replica.shards:
+            if shard.allocation.devices:
+                held.setdefault(shard.allocation.node, set()).update(shard.allocation.devices)
+    return held
+
+
+class _Count:
+    """Devices of one class."""
+
+    __slots__ = ("total", "unhealthy", "used")
+
+    def __init__(self) -> None:
+        self.total = self.used = self.unhealthy = 0
+
+
+def _count_devices(
+    nodes: tuple[NodeSnapshot, ...], held: dict[str, set[str]]
+) -> tuple[tuple[ClassCounts, ...], set[str]]:
+    """Count devices by class, and name the ready nodes all of whose devices are healthy and held by nobody."""
+    counts: dict[str, _Count] = {}
+    wholly_free: set[str] = set()
     for seen in nodes:
-        held = taken.get(seen.node.id, NOTHING)
-        for device in seen.node.facts.devices:
-            total[device.device_class] += 1
-            unhealthy[device.device_class] += device.problem is not None
-            used[device.device_class] += device.problem is None and device.id in held.devices
-    return tuple(
-        ClassCounts(device_class=name, total=total[name], used=used[name], unhealthy=unhealthy[name])
-        for name in sorted(total)
+        facts, node = seen.node.facts, seen.node.id
+        taken = owned(facts.devices, held[node]) if node in held else _NOBODY
+        is_free = seen.state is NodeState.READY
+        for device in schedulable(facts.devices):
+            count = counts.get(device.device_class)
+            if count is None:
+                count = counts[device.device_class] = _Count()
+            count.total += 1
+            if device.problem is not None:
+                count.unhealthy += 1
+                is_free = False
+            elif device.id in taken:
+                count.used += 1
+                is_free = False
+        if is_free and facts.devices:
+            wholly_free.add(node)
+        for name in facts.device_classes:
+            counts.setdefault(name, _Count())
+    classes = (
+        ClassCounts(device_class=name, total=count.total, used=count.used, unhealthy=count.unhealthy)
+        for name, count in sorted(counts.items())
     )
+    return tuple(classes), wholly_free
 
 
-def _count_fabrics(nodes: tuple[NodeSnapshot, ...], taken: dict[str, Held]) -> tuple[FabricCounts, ...]:
+def _count_fabrics(nodes: tuple[NodeSnapshot, ...], wholly_free: set[str]) -> tuple[FabricCounts, ...]:
     members: dict[str, list[NodeSnapshot]] = {}
     for seen in nodes:
         for name in {fabric.name for fabric in seen.node.facts.fabrics}:
             members.setdefault(name, []).append(seen)
-    return tuple(_count_fabric(name, found, taken) for name, found in sorted(members.items()))
+    return tuple(_count_fabric(name, found, wholly_free) for name, found in sorted(members.items()))
 
 
-def _count_fabric(name: str, members: list[NodeSnapshot], taken: dict[str, Held]) -> FabricCounts:
-    distinct = {_identity(weights) for seen in members for weights in seen.node.facts.weights or ()}
+def _count_fabric(name: str, members: list[NodeSnapshot], wholly_free: set[str]) -> FabricCounts:
+    distinct: set[str] = set()
+    with_weights = 0
+    for seen in members:
+        weights = seen.node.facts.weights
+        if weights:
+            with_weights += 1
+            # Copies count once: by digest where it is known, else by path.
+            distinct.update([one.digest or one.path for one in weights])
     return FabricCounts(
         fabric=name,
         nodes=len(members),
-        nodes_with_weights=sum(bool(seen.node.facts.weights) for seen in members),
+        nodes_with_weights=with_weights,
         models_present=len(distinct),
-        largest_free_block=sum(_is_wholly_free(seen, taken) for seen in members),
+        largest_free_block=sum(seen.node.id in wholly_free for seen in members),
     )
-
-
-def _identity(weights: Weights) -> str:
-    """Copies count once: by digest where it is known, else by path."""
-    return weights.digest or weights.path
-
-
-def _is_wholly_free(seen: NodeSnapshot, taken: dict[str, Held]) -> bool:
-    """A ready node, all of whose devices are healthy and unheld, can be part of the largest block."""
-    devices, held = seen.node.facts.devices, taken.get(seen.node.id, NOTHING).devices
-    return seen.state is NodeState.READY and bool(devices) and all(_is_free(device, held) for device in devices)
-
-
-def _is_free(device: Device, held: frozenset[str]) -> bool:
-    return device.problem is None and device.id not in held
 
 
 def _count_replicas(replicas: tuple[Replica, ...]) -> ReplicaCounts:

@@ -77,6 +77,8 @@ class NodeFacts(Value, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     """Memory the node may really use: the tightest cgroup limit applied."""
     devices: tuple[Device, ...] = ()
+    device_classes: tuple[str, ...] = ()
+    """Classes it names beside those of its devices: a card in MIG mode without instances has a class and no device."""
     fabrics: tuple[Fabric, ...] = ()
     weights: tuple[Weights, ...] | None = None
     watched: tuple[WatchedPath, ...] = ()

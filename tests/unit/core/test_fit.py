@@ -113,7 +113,7 @@ def test_devices_of_the_class_must_be_there_healthy_and_free():
     broken = (two[0], msgspec.structs.replace(two[1], problem="XID 79"))
     assert why(make_node(devices=broken), claim=claim) == (
         Constraint.DEVICES_BUSY,
-        f"needs 2 {H100}, 1 free, 1 unhealthy",
+        f"needs 2 {H100}, 1 free, 1 unhealthy (XID 79)",
     )
     assert why(make_node(devices=two), claim=claim) is None
 

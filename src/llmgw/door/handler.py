@@ -51,7 +51,8 @@ class Door:
         path = slash + rest
         target = self._shards.find(shard_id)
         if target is None:
-            _refuse(exchange, 404, "unknown_shard", f"no engine of this name runs on this node: {shard_id}")
+            # Not the client's fault, and not for its eyes: a gateway takes 503 as "ask another replica".
+            _refuse(exchange, 503, "unknown_shard", f"no engine of this name runs on this node: {shard_id}")
             return
         if path not in target.paths:
             _refuse(exchange, 404, "path_not_allowed", "the door lets only inference paths through")

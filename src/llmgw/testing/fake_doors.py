@@ -68,7 +68,8 @@ class FakeDoors:
             connection.abort()
             return
         if model is None:
-            connection.respond(HTTPStatus.NOT_FOUND, fake_answers.error(404, "unknown shard", "not_found_error"))
+            error = fake_answers.error(503, "unknown shard", "unavailable_error")
+            connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, error)
             return
         await self._engine(shard, model).handle(replace(request, path=path), connection)
 

@@ -68,12 +68,12 @@ async def test_doors_answer_for_shards_that_are_ready_and_for_no_others(fleet, d
         body = await response.read(1 << 20)
         return response.status, body
 
-    assert (await ask("r1.0"))[0] == 404, "it starts"
+    assert (await ask("r1.0"))[0] == 503, "it starts"
     node.step()
     assert node.reports()[0].phase is ShardPhase.READY
     status, body = await ask("r1.0")
     assert (status, b" 1 2 3" in body) == (200, True)
-    assert (await ask("r2.0"))[0] == 404
+    assert (await ask("r2.0"))[0] == 503
     fleet.command("kill n-001")
     with pytest.raises(UpstreamBroken):
         await ask("r1.0")

@@ -3,5 +3,6 @@
 set -eu
 bin=.venv/bin
 if [ -n "${LLMGW_TEST_FULL:-}" ]; then slow=; else slow='not slow'; fi
-# One process: integration tests start real engines, and two cores are all we count on.
-exec $bin/pytest -q -m "$slow" --durations=15 tests
+# Two at a time: most of them wait for processes; the tests of one file share theirs and stay together.
+exec $bin/pytest -q -m "$slow" -n 2 --dist loadfile --durations=15 tests/property tests/golden tests/simulation \
+    tests/contract tests/integration

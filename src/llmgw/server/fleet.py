@@ -195,13 +195,18 @@ class Fleet:
         # A caller who goes away (a client that hangs up) must not leave memory behind a write that took place.
         task = asyncio.ensure_future(self._change(decide))
         self._changing.add(task)
-        task.add_done_callback(self._changing.discard)
+        task.add_done_callback(self._changed)
         await asyncio.shield(task)
 
     async def load(self) -> None:
         """Read everything from the store. Raises `StoreUnavailable`; what was known stays then."""
         async with self._writing:
             await self._load()
+
+    def _changed(self, task: asyncio.Future[None]) -> None:
+        self._changing.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at, since a caller who went away no longer can
 
     async def _change(self, decide: SlowDecide) -> None:
         failures = self._failures

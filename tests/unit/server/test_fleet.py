@@ -1,9 +1,10 @@
 import asyncio
+import gc
 from datetime import UTC, datetime
 
 import pytest
 
-from llmgw.ports import DeleteModel, PutApiKey, PutModel, PutSetting
+from llmgw.ports import DeleteModel, FleetRows, PutApiKey, PutModel, PutSetting
 from llmgw.schema.errors import Conflict, Fenced, NoLeader, StoreUnavailable
 from llmgw.schema.key import ApiKey
 from llmgw.schema.lease import Fence, LeaseRow, LeaseStatus, Standing
@@ -189,3 +190,23 @@ async def test_a_load_that_fails_keeps_what_was_known(bench):
     with pytest.raises(StoreUnavailable):
         await bench.fleet.load()
     assert bench.fleet.rows.models == (MODEL,)
+
+
+async def test_a_refusal_nobody_waits_for_any_more_is_no_noise(bench):
+    heard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+    entered = asyncio.Event()
+
+    async def refuse(_: FleetRows) -> tuple[()]:
+        entered.set()
+        await asyncio.sleep(0)
+        raise NoLeader("nobody leads")
+
+    task = asyncio.create_task(bench.fleet.change_slowly(refuse))
+    await entered.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    for _ in range(3):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert heard == []

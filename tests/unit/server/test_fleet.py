@@ -195,17 +195,18 @@ async def test_a_load_that_fails_keeps_what_was_known(bench):
 async def test_a_refusal_nobody_waits_for_any_more_is_no_noise(bench):
     heard = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
-    entered = asyncio.Event()
+    entered, left = asyncio.Event(), asyncio.Event()
 
     async def refuse(_: FleetRows) -> tuple[()]:
         entered.set()
-        await asyncio.sleep(0)
+        await left.wait()
         raise NoLeader("nobody leads")
 
     task = asyncio.create_task(bench.fleet.change_slowly(refuse))
     await entered.wait()
     task.cancel()
     await asyncio.wait({task})
+    left.set()
     for _ in range(3):
         await asyncio.sleep(0)
     gc.collect()

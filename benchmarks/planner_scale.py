@@ -18,6 +18,7 @@ import scale_fleet as fleets
 from llmgw.core.plan_lint import lint
 from llmgw.core.planner import plan
 from llmgw.core.snapshot import Snapshot
+from llmgw.server.plan_worker import GARBAGE
 from llmgw.testing.factories import carried_out
 
 CASES: dict[str, Callable[[int, int], Snapshot]] = {
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
+    gc.set_threshold(GARBAGE)  # as the plan worker does
     for nodes in options.nodes:
         for case in options.case:
             print(json.dumps(_measure(case, nodes, options.models, options.runs)), flush=True)

@@ -16,8 +16,8 @@ from llmgw.core.fit import (
     before_weights,
     classes_of,
     may_yet_find,
-    offer_refusal,
     spare_refusal,
+    weights_refusal,
 )
 from llmgw.core.ledger import Ledger
 from llmgw.core.offer import Kind, Offers, Sight
@@ -71,7 +71,7 @@ class Rooms:
         self._with_path = _with_path(self.by_sight)
         self._unsearched = [sight for sight in self.by_sight if not sight.searched]
         self._seen: dict[str, tuple[Opening, ...]] = {}
-        self._kinds: dict[Need, frozenset[Kind]] = {}
+        self._judged: dict[Need, dict[Kind, tuple[Refusal | None, Refusal | None]]] = {}
         self._openings: dict[tuple[Need, str | None], tuple[Opening, ...]] = {}
         self.classes = tuple(sorted({count.device_class for kind in self.shelves for count in kind.devices}))
         self.fabrics = tuple(sorted({fabric for kind in self.shelves for fabric in kind.fabrics}))
@@ -97,7 +97,7 @@ class Rooms:
         alike = apart(need)
         found = self._openings.get((alike, need.path))
         if found is None:
-            kinds = self._open_kinds(alike)
+            kinds = self._open_kinds(need)
             if need.path is None:
                 found = tuple([Opening(kind, assumed=True, members=None) for kind in kinds])
             else:
@@ -137,8 +137,11 @@ class Rooms:
         """Tell why one node is not part of a replica."""
         ledger = self.ledgers[node]
         kind, sight = ledger.offer.kind, ledger.offer.sight
+        before, after = self.kind_refusals(need)[kind]
         why = (
-            offer_refusal(kind, sight, need)
+            before
+            or weights_refusal(sight, need)
+            or after
             or spare_refusal(kind, ledger.spare(), need, classes_of(need, self.classes))
             or _alone(need)
         )
@@ -155,17 +158,22 @@ class Rooms:
 
     def may_yet_find(self, need: Need) -> bool:
         """True when some node lacks nothing but weights it has not looked for yet."""
-        kinds = self._open_kinds(apart(need))
+        kinds = self._open_kinds(need)
         return bool(kinds) and any(
             may_yet_find(sight, need) and not kinds.isdisjoint(nodes) for sight, nodes in self.by_sight.items()
         )
 
-    def _open_kinds(self, alike: Need) -> frozenset[Kind]:
-        found = self._kinds.get(alike)
+    def kind_refusals(self, need: Need) -> dict[Kind, tuple[Refusal | None, Refusal | None]]:
+        """Give for each kind the first constraint that comes before the weights, and the first that comes after."""
+        alike = apart(need)
+        found = self._judged.get(alike)
         if found is None:
-            open_kinds = [k for k in self.shelves if not (before_weights(k, alike) or after_weights(k, alike))]
-            found = self._kinds[alike] = frozenset(open_kinds)
+            found = {kind: (before_weights(kind, alike), after_weights(kind, alike)) for kind in self.shelves}
+            self._judged[alike] = found
         return found
+
+    def _open_kinds(self, need: Need) -> frozenset[Kind]:
+        return frozenset([kind for kind, (before, after) in self.kind_refusals(need).items() if not (before or after)])
 
     def _gather(self, sights: Iterable[Sight], *, assumed: bool) -> Iterator[Opening]:
         found: dict[Kind, list[list[str]]] = {}

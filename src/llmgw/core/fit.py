@@ -60,11 +60,6 @@ def need_of(model: ModelSnapshot) -> Need:
     )
 
 
-def offer_refusal(kind: Kind, sight: Sight, need: Need) -> Refusal | None:
-    """Give the first constraint that no stopping of replicas could lift; `None` when there is none."""
-    return before_weights(kind, need) or weights_refusal(sight, need) or after_weights(kind, need)
-
-
 def before_weights(kind: Kind, need: Need) -> Refusal | None:
     """Give the first constraint that comes before the weights."""
     return _refuse_state(kind) or _refuse_labels(kind, need) or _refuse_engine(kind, need)

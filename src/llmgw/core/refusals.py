@@ -10,14 +10,14 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from llmgw.core.feasible import Members, Rooms
-from llmgw.core.fit import Need, after_weights, before_weights, classes_of
+from llmgw.core.fit import Need, classes_of
 from llmgw.core.plan_text import RANK, told_of
 from llmgw.core.shelf import Entry, Shelf
 from llmgw.schema.plan import Constraint, RefusalCount, Rejection
 
 SMALL = 20
 """Up to so many nodes all are told in full."""
-CLOSEST = 5
+CLOSEST = 3
 """Of more so many are."""
 
 
@@ -58,9 +58,9 @@ def _told(rooms: Rooms, batches: list[_Batch]) -> list[str]:
 
 
 def _batches(rooms: Rooms, need: Need) -> Iterator[_Batch]:
-    reach = _reach(rooms, need)
+    reach, judged = _reach(rooms, need), rooms.kind_refusals(need)
     for kind, size in rooms.sizes.items():
-        why = before_weights(kind, need)
+        why, why_after = judged[kind]
         everybody = chain.from_iterable(_names(shelf.entries) for shelf in rooms.shelves[kind].values())
         if why is not None:
             yield _Batch(why.constraint, told_of(why.constraint, why.detail), size, everybody)
@@ -69,7 +69,7 @@ def _batches(rooms: Rooms, need: Need) -> Iterator[_Batch]:
         if seeing is not None:
             blind = _without(everybody, seeing)
             yield _Batch(Constraint.WEIGHTS, told_of(Constraint.WEIGHTS, ""), size - len(seeing), blind)
-        why = after_weights(kind, need)
+        why = why_after
         if why is not None:
             count, nodes = (size, everybody) if seeing is None else (len(seeing), sorted(seeing))
             yield _Batch(why.constraint, told_of(why.constraint, why.detail), count, nodes)

@@ -74,40 +74,6 @@ class PlanAhead:
         return standing
 
     async def stop(self) -> None:
-        """End it. The next plan starts another."""
-
-
-NO_PLAN = Plan(judged=frozenset())
-
-_log = log.get(__name__)
-
-
-class PlanAhead:
-    """Callable as a planner, from any thread; made on the loop that its worker is asked on."""
-
-    def __init__(self, process: Worker, clock: Clock, wake: Callable[[], None]) -> None:
-        """`wake` is called when a plan is ready."""
-        self._process = process
-        self._clock = clock
-        self._wake = wake
-        self._loop = asyncio.get_running_loop()
-        self._offers = Offers()
-        self._ready: deque[tuple[Snapshot, Plan]] = deque(maxlen=1)
-        self._asked_at = float("-inf")
-        self._asking: asyncio.Task[None] | None = None
-
-    def __call__(self, snapshot: Snapshot) -> Plan:
-        """Give what is decided so far for the fleet as it is now."""
-        if len(snapshot.nodes) <= SMALL_NODES and len(snapshot.models) <= SMALL_MODELS:
-            return plan(snapshot, offers=self._offers)
-        self._loop.call_soon_threadsafe(self._consider, snapshot)
-        try:
-            planned, made = self._ready.pop()
-        except IndexError:
-            return NO_PLAN
-        return _standing(planned, made, snapshot)
-
-    async def stop(self) -> None:
         """End the worker."""
         task, self._asking = self._asking, None
         if task is not None:

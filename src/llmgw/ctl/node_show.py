@@ -5,6 +5,7 @@ import click
 from llmgw.ctl.output import ago, fields, size, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.node import NodeRow
+from llmgw.schema.fabric import Fabric
 from llmgw.schema.node import Replacement
 
 _REPLACEMENT = {
@@ -39,11 +40,34 @@ def _text(row: NodeRow) -> str:
             ("memory free", size(row.free.memory_bytes)),
             ("door", facts.door),
             ("labels", [f"{name}={value}" for name, value in facts.labels.items()] or None),
-            ("fabrics", [fabric.name for fabric in facts.fabrics] or None),
+            ("fabrics", [_fabric(fabric) for fabric in facts.fabrics] or None),
             ("replicas", row.replicas or None),
         ]
     )
-    return "\n\n".join(part for part in (head, _engines(row), _storage(row), _weights(row)) if part)
+    return "\n\n".join(part for part in (head, _devices(row), _engines(row), _storage(row), _weights(row)) if part)
+
+
+def _fabric(fabric: Fabric) -> str:
+    """Say over which adapters and how fast, where that is known: `ib-a (mlx5_0, mlx5_1; 400 Gb/s)`."""
+    rate = None if fabric.rate_gbps is None else f"{fabric.rate_gbps:g} Gb/s"
+    known = "; ".join(part for part in (", ".join(fabric.hcas), fabric.address, rate) if part)
+    return f"{fabric.name} ({known})" if known else fabric.name
+
+
+def _devices(row: NodeRow) -> str:
+    free = set(row.free.devices)
+    rows = [
+        (
+            device.index,
+            device.device_class,
+            "unhealthy" if device.problem else "free" if device.id in free else "in use",
+            size(device.memory_bytes),
+            device.id,
+            device.problem,
+        )
+        for device in row.facts.devices
+    ]
+    return table(("DEVICE", "CLASS", "STATE", "MEMORY", "ID", "PROBLEM"), rows, empty="")
 
 
 def _engines(row: NodeRow) -> str:

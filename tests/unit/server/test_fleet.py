@@ -127,6 +127,27 @@ async def test_who_waited_behind_a_call_that_failed_is_refused_at_once(bench, mo
     assert bench.fleet.rows.models == (MODEL,)
 
 
+async def test_others_wait_for_a_decision_that_takes_its_time_and_see_what_came_of_it(bench):
+    may_go, seen = asyncio.Event(), []
+
+    async def slowly(rows):
+        await may_go.wait()
+        return (PutModel(model=MODEL),)
+
+    def later(rows):
+        seen.append(rows.models)
+        return ()
+
+    slow = asyncio.ensure_future(bench.fleet.change_slowly(slowly))
+    await asyncio.sleep(0)
+    other = asyncio.ensure_future(bench.fleet.change(later))
+    await asyncio.sleep(0)
+    assert seen == []
+    may_go.set()
+    await asyncio.gather(slow, other)
+    assert seen == [(MODEL,)]
+
+
 async def test_a_fenced_write_changes_nothing_in_memory(bench):
     bench.take("them", 2)
     with pytest.raises(Fenced):

@@ -3,6 +3,7 @@ import pytest
 from llmgw.schema.desired import Mode
 from llmgw.schema.errors import StoreUnavailable
 from llmgw.schema.link import Order
+from llmgw.server import reconcile
 from llmgw.server.reconcile import Reconciler
 from llmgw.testing.cluster import TICK_S, Cluster
 
@@ -56,6 +57,13 @@ async def bench():
 
 
 async def test_an_agent_is_observed_first_and_ordered_once_its_reports_were_part_of_a_turn(bench):
+    bench.hello()
+    await bench.reconciler.turn()
+    assert bench.orders.log == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]
+
+
+async def test_a_large_fleet_is_decided_in_a_thread_with_the_same_orders(bench, monkeypatch):
+    monkeypatch.setattr(reconcile, "AT_ONCE", -1)
     bench.hello()
     await bench.reconciler.turn()
     assert bench.orders.log == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]

@@ -15,6 +15,7 @@ from llmgw.schema.value import Value
 
 CPU = "cpu"
 """The class of nodes' own processors: claims cores and memory, never a device."""
+_ANYWHERE: frozenset[tuple[str, str]] = frozenset()
 
 
 class Need(Value, frozen=True, kw_only=True, cache_hash=True):
@@ -50,7 +51,7 @@ def need_of(model: ModelSnapshot) -> Need:
         engine_version=profile.engine_version,
         variant=profile.variant,
         path=source if source.startswith("/") else None,
-        selector=frozenset(profile.node_selector.items()),
+        selector=frozenset(profile.node_selector.items()) if profile.node_selector else _ANYWHERE,
         nodes=profile.nodes,
         fabric=profile.fabric,
         devices=0 if claim.device_class == CPU else claim.devices,

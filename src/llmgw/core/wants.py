@@ -71,7 +71,8 @@ def wanted(snapshot: Snapshot) -> Wanted:
     wants: list[Want] = []
     corpses: list[Replica] = []
     for model in sorted(snapshot.models, key=lambda seen: seen.model.name):
-        stock = _sort(model, by_model[model.model.name], states, snapshot.doubtful)
+        replicas = by_model[model.model.name]
+        stock = _sort(model, replicas, states, snapshot.doubtful) if replicas else _NO_STOCK
         removals.extend(stock.removals)
         corpses.extend(stock.corpses)
         wants.extend(_wants(model, stock))
@@ -98,6 +99,9 @@ class _Stock(Value, frozen=True, kw_only=True):
     stand_ins: tuple[StandIn, ...]
     corpses: tuple[Replica, ...]
     removals: tuple[Removal, ...]
+
+
+_NO_STOCK = _Stock(current=(), stand_ins=(), corpses=(), removals=())
 
 
 def _orphaned(replica: Replica, models: Mapping[str, object], states: Mapping[str, NodeState]) -> str | None:

@@ -8,4 +8,4 @@ step $bin/ruff check --quiet src tests scripts benchmarks
 step $bin/codespell src tests docs scripts benchmarks README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 step $bin/lint-imports --no-logo
 step $bin/mypy
-step $bin/pytest -q -n 2 tests/unit tests/structure
+step sh scripts/run_tests.sh -q -n 2 tests/unit tests/structure

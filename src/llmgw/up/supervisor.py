@@ -98,8 +98,11 @@ class Supervisor:
             await _gone(process)
             lived = time.monotonic() - since
             self._log.warning("process.ended", name=name, pid=process.pid, lived_s=round(lived, 1))
-            backoff = _BACKOFF_FIRST_S if lived > _STEADY_S else min(backoff * 2, _BACKOFF_MAX_S)
+            if lived > _STEADY_S:
+                backoff = _BACKOFF_FIRST_S
+                continue
             await asyncio.sleep(backoff)
+            backoff = min(backoff * 2, _BACKOFF_MAX_S)
 
     def _running(self, name: str) -> Process | None:
         known = next((child for child in self._state.children if child.name == name), None)

@@ -161,15 +161,14 @@ def _one(
 ) -> str | None:
     """Give the one that may be declared lost now: the longest silent."""
     pause = timedelta(seconds=limits.lose_every_s)
-    lost_at = [node.reachability_since for node in nodes if node.reachability is Reachability.LOST]
-    if not due or any(at is not None and timedelta(0) <= now - at < pause for at in lost_at):
+    if not due or any(node.lost_at is not None and timedelta(0) <= now - node.lost_at < pause for node in nodes):
         return None
     return min(due, key=lambda node: (-evidence[node.id].silence_s, node.id)).id
 
 
 def _decided(node: Node, serving: set[str], lost: str | None, seen: Evidence, now: datetime) -> Node:
     if node.id == lost:
-        node = replace(node, reachability=Reachability.LOST, reachability_since=now)
+        node = replace(node, reachability=Reachability.LOST, reachability_since=now, lost_at=now)
         return marked(node, Replacement.ALLOWED, now)
     if node.id in serving:
         return marked(node, Replacement.SERVING, now)

@@ -103,6 +103,8 @@ class Node(Value, frozen=True, kw_only=True):
     replacement_since: datetime | None = None
     silences: tuple[datetime, ...] = ()
     """When its agent fell silent, oldest first: those of the hour before the last one, ten at most."""
+    lost_at: datetime | None = None
+    """When it was last declared lost; kept when it is back, for nodes are lost one at a time."""
     registered_at: datetime
     generation: int = 0
     """Generation of the last desired set sent to the node."""

@@ -101,6 +101,15 @@ def test_nodes_are_lost_one_in_ten_seconds_the_longest_silent_first():
     assert [one.reachability for one in later] == [LOST, LOST]
 
 
+def test_a_lost_node_that_comes_back_at_once_does_not_make_room_for_the_next_loss():
+    first, second = node(UNREACHABLE, "n1"), node(UNREACHABLE, "n2")
+    one_lost = judged([first, second], {"n1": 400, "n2": 300})
+    assert [was.reachability for was in one_lost] == [LOST, UNREACHABLE]
+    (back, still) = judged(one_lost, {"n1": 0, "n2": 306}, now=NOW + timedelta(seconds=6))
+    assert (back.reachability, still.reachability) == (CONNECTED, UNREACHABLE)
+    assert judged([back, still], {"n1": 0, "n2": 310}, now=NOW + timedelta(seconds=10))[1].reachability is LOST
+
+
 def test_a_crowd_that_falls_silent_together_is_never_lost_and_others_are_not_meanwhile():
     nodes = [node(CONNECTED, f"n{number}") for number in range(8)] + [node(UNREACHABLE, "x")]
     silences = {f"n{number}": 15.0 if number < 4 else 0.0 for number in range(8)} | {"x": 299.0}

@@ -1,6 +1,7 @@
 """Reports: what an agent says of its shards and its load."""
 
 from datetime import datetime
+from enum import StrEnum
 
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.replica import ShardPhase
@@ -44,13 +45,46 @@ class ShardReport(Value, frozen=True, kw_only=True):
     death: Death | None = None
 
 
+class MemoryKind(StrEnum):
+    """How resident memory was counted."""
+
+    PSS = "pss"
+    """Pages shared between processes are split among them: sums are true."""
+    RSS = "rss"
+    """Shared pages count in each process: sums may be too high. What the kernel tells when PSS is not allowed."""
+
+
+class ShardLoad(Value, frozen=True, kw_only=True):
+    """What one engine's whole process group used between two looks."""
+
+    shard: str
+    cpu_cores: float | None = None
+    """Cores busy on average."""
+    memory_bytes: int | None = None
+    """Resident memory, files that are mapped included."""
+    memory_anonymous_bytes: int | None = None
+    """The part that is not backed by files: what would not be given back under pressure."""
+    memory_kind: MemoryKind | None = None
+
+
+class Pressure(Value, frozen=True, kw_only=True):
+    """Share of the last 10 s in which some task waited for a resource, in percent; `None` without PSI in the kernel."""
+
+    cpu_percent: float | None = None
+    memory_percent: float | None = None
+    io_percent: float | None = None
+
+
 class Load(Value, frozen=True, kw_only=True):
     """One measurement of a node's load, with its age in seconds at the moment of sending."""
 
     age_s: float
     cpu_percent: float | None = None
+    """Across all cores, 0 to 100."""
     load1: float | None = None
     load5: float | None = None
     load15: float | None = None
     memory_used_bytes: int | None = None
     memory_available_bytes: int | None = None
+    pressure: Pressure | None = None
+    shards: tuple[ShardLoad, ...] = ()

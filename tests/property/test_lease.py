@@ -38,12 +38,15 @@ class Faults:
     killed: float = 0.0
     stopped: float = 0.0
     raised: float = 0.0
+    stepped_down: float = 0.0
     outages: float = 0.0
 
 
 PART = st.sampled_from([0.0, 0.0, 0.05, 0.2, 0.5])
 RARE = st.sampled_from([0.0, 0.0, 0.005, 0.02, 0.1])
-FAULTS = st.builds(Faults, lost=PART, late=PART, frozen=RARE, killed=RARE, stopped=RARE, raised=RARE, outages=RARE)
+FAULTS = st.builds(
+    Faults, lost=PART, late=PART, frozen=RARE, killed=RARE, stopped=RARE, raised=RARE, outages=RARE, stepped_down=RARE
+)
 
 
 @dataclass
@@ -144,6 +147,9 @@ class Simulation:
             return
         if self._happens(self._faults.stopped):
             process.state = lease.stop(process.state)
+        if self._happens(self._faults.stepped_down):
+            until = self.now + process.offset + self._random.choice([1.0, 10.0])
+            process.state = lease.step_down(process.state, until)
         if self._happens(self._faults.raised):
             process.state = lease.epoch_at_least(process.state, (self._last.epoch if self._last else 0) + 3)
         if self._happens(self._faults.outages):

@@ -138,6 +138,12 @@ class LeaseState(Value, frozen=True, kw_only=True):
     that lost writes shows a lower one again."""
     due: float = 0.0
     """When the next call is due."""
+    term: int = 0
+    """How often this process has begun to lead: between two terms another may have led."""
+    yielding: bool = False
+    """The lease is let go of while this process lives on: not valid from now on, the release not answered yet."""
+    abstain_until: float = 0.0
+    """Until then it is not taken, whatever the row says."""
     stopping: bool = False
     doing: Action = Wait(until=0.0)
     """What is to be done now; the next observation tells of it."""
@@ -158,6 +164,11 @@ def epoch_at_least(state: LeaseState, at_least: int) -> LeaseState:
     return replace(state, floor=max(state.floor, at_least), due=0.0)
 
 
+def step_down(state: LeaseState, until: float) -> LeaseState:
+    """Let go: no longer valid from now on; the next step releases the row, and it is not taken again before `until`."""
+    return replace(state, yielding=state.renewed_at is not None, abstain_until=until, due=0.0)
+
+
 def stop(state: LeaseState) -> LeaseState:
     """End: no longer valid from now on; the next step releases the row if it is ours."""
     return replace(state, stopping=True)
@@ -166,7 +177,7 @@ def stop(state: LeaseState) -> LeaseState:
 def is_valid(state: LeaseState, numbers: Numbers, now: float) -> bool:
     """True while this process may act as the leader. Compare with the clock at each use; never keep the answer."""
     valid_until = _valid_until(state, numbers)
-    return valid_until is not None and not state.stopping and now < valid_until
+    return valid_until is not None and not state.stopping and not state.yielding and now < valid_until
 
 
 def fence(state: LeaseState, numbers: Numbers, now: float) -> Fence | None:
@@ -180,7 +191,8 @@ def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
     """Give the lease as people and callers see it."""
     standing = _standing(state, numbers, now)
     held = state.row if state.row is not None and not state.row.released else None
-    leads = None if standing is Standing.LAPSED else held
+    leads = None if standing is Standing.LAPSED or state.yielding else held
+    valid_until = _valid_until(state, numbers)
     return LeaseStatus(
         standing=standing,
         epoch=state.row.epoch if state.row else None,
@@ -188,6 +200,8 @@ def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
         leader_name=leads.name if leads else None,
         leader_address=leads.address if leads else None,
         renew_age_s=None if state.renewed_at is None else now - state.renewed_at,
+        term=state.term,
+        lapsed_s=now - valid_until if standing is Standing.LAPSED and valid_until is not None else None,
     )
 
 
@@ -198,7 +212,7 @@ def _valid_until(state: LeaseState, numbers: Numbers) -> float | None:
 def _standing(state: LeaseState, numbers: Numbers, now: float) -> Standing:
     if state.stopping:
         return Standing.STOPPED
-    if state.renewed_at is None:
+    if state.renewed_at is None or state.yielding:
         return Standing.STANDING_BY
     return Standing.LEADING if is_valid(state, numbers, now) else Standing.LAPSED
 
@@ -240,9 +254,14 @@ def _learn_written(state: LeaseState, seen: Written, numbers: Numbers) -> LeaseS
     match state.doing:
         case Take(new=row) | Renew(row=row) if seen.ok:
             due = seen.at if row.epoch < state.floor else seen.sent_at + numbers.renew_s
-            return replace(state, row=row, certain=True, silent_since=None, renewed_at=seen.sent_at, due=due)
+            term = state.term + (state.renewed_at is None)
+            return replace(state, row=row, certain=True, silent_since=None, renewed_at=seen.sent_at, due=due, term=term)
         case Renew() if state.renewed_at is not None:
             return replace(state, certain=False, silent_since=None, renewed_at=None, due=seen.at)
+        case Release():
+            return replace(
+                state, certain=False, silent_since=None, renewed_at=None, yielding=False, due=seen.at + numbers.poll_s
+            )
         case _:
             due = seen.at if state.renewed_at is not None else seen.at + numbers.poll_s
             return replace(state, certain=False, silent_since=None, due=due)
@@ -262,6 +281,8 @@ def _mark(row: LeaseRow | None) -> tuple[str, int, int, bool] | None:
 def _decide(state: LeaseState, seen: Observation, me: Candidate, numbers: Numbers) -> Action:
     if state.stopping:
         return _finish(state, seen)
+    if state.yielding and state.row is not None:
+        return _let_go(state, state.row, seen)
     if state.row is not None and state.renewed_at is not None:
         return _lead(state, state.row, seen, me, numbers)
     return _stand_by(state, seen, me, numbers)
@@ -272,6 +293,12 @@ def _finish(state: LeaseState, seen: Observation) -> Action:
     if answered or state.row is None or state.renewed_at is None:
         return Stop()
     return Release(holder=state.row.holder, epoch=state.row.epoch)
+
+
+def _let_go(state: LeaseState, row: LeaseRow, seen: Observation) -> Action:
+    if seen.at < state.due:
+        return Wait(until=state.due)
+    return Release(holder=row.holder, epoch=row.epoch)
 
 
 def _lead(state: LeaseState, row: LeaseRow, seen: Observation, me: Candidate, numbers: Numbers) -> Action:
@@ -290,6 +317,8 @@ def _lead(state: LeaseState, row: LeaseRow, seen: Observation, me: Candidate, nu
 def _stand_by(state: LeaseState, seen: Observation, me: Candidate, numbers: Numbers) -> Action:
     if not state.certain:
         return Read() if seen.at >= state.due else Wait(until=state.due, spread_s=numbers.jitter_s)
+    if seen.at < state.abstain_until:
+        return Wait(until=max(state.due, seen.at + numbers.poll_s))
     row = state.row
     ours = row is not None and _is_ours(row, me)
     if ours and row is not None and row.epoch >= state.floor:

@@ -54,5 +54,9 @@ class LeaseStatus(Value, frozen=True, kw_only=True):
     leader_address: str | None = None
     renew_age_s: float | None = None
     """Seconds since the last renewal that succeeded was sent; `None` on a standby."""
+    term: int = 0
+    """How often this control plane has begun to lead: between two terms another may have led."""
+    lapsed_s: float | None = None
+    """Seconds since the lease lapsed; `None` unless it is lapsed."""
     store_problem: str | None = None
     """Why the last call to the store failed; `None` when it answered."""

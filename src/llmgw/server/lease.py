@@ -72,15 +72,25 @@ class LeaseThread:
             self._state = lease.epoch_at_least(self._state, at_least)
         self._wake.set()
 
+    def step_down(self, for_s: float) -> None:
+        """Stop leading at once, release the row, and stay a standby for `for_s` seconds, whoever takes it."""
+        with self._lock:
+            self._state = lease.step_down(self._state, self._clock.monotonic() + for_s)
+        self._wake.set()
+
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call `callback` from the lease's thread when standing, epoch or holder changed. Register before `start`."""
         self._callbacks.append(callback)
 
-    def release_and_stop(self) -> None:
-        """Stop leading at once, mark the row released, end the thread. Blocks for up to 3 s."""
+    def stop(self) -> None:
+        """Stop leading at once; the row is released soon after. Does not wait for that."""
         with self._lock:
             self._state = lease.stop(self._state)
         self._wake.set()
+
+    def release_and_stop(self) -> None:
+        """Stop leading at once, mark the row released, end the thread. Blocks for up to 3 s."""
+        self.stop()
         if self._thread.is_alive():
             self._thread.join(_STOP_S)
         else:

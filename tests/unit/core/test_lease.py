@@ -447,3 +447,54 @@ def test_status_after_a_release_names_no_leader_but_the_epoch():
     process = standing_by(replace(OTHER, released=True))
     status = lease.status(process.state, NUMBERS, process.now)
     assert (status.epoch, status.holder, status.leader_name) == (7, None, None)
+
+
+def test_stepping_down_ends_leading_at_once_and_releases_the_row():
+    process = leading()
+    process.state = lease.step_down(process.state, process.now + 30.0)
+    assert not process.leads()
+    assert process.standing == Standing.STANDING_BY
+    assert lease.status(process.state, NUMBERS, process.now).leader_name is None
+    assert process.wakes(at=0.1) == Release(holder="me", epoch=1)
+    assert isinstance(process.written(ok=True), Wait)
+
+
+def test_whoever_stepped_down_leaves_the_lease_to_others_until_its_time_is_over():
+    process = leading()
+    process.state = lease.step_down(process.state, 30.0)
+    process.wakes(at=0.1)
+    process.written(ok=True)
+    released = replace(process.state.row, released=True)
+    assert silent(process, released, until=60) == pytest.approx(30.0, abs=1.0)
+    assert isinstance(process.doing, Take)
+    assert process.doing.new.epoch == 2
+
+
+def test_a_release_that_failed_is_tried_again_and_nothing_is_valid_meanwhile():
+    process = leading()
+    process.state = lease.step_down(process.state, 30.0)
+    process.wakes(at=0.1)
+    process.fails(takes_s=0.1)
+    assert not process.leads()
+    assert isinstance(process.wakes(), Release)
+    process.written(ok=True)
+    assert not process.leads()
+
+
+def test_each_time_it_begins_to_lead_is_a_term_of_its_own_and_a_lapse_ends_none():
+    process = leading()
+    terms = [lease.status(process.state, NUMBERS, process.now).term]
+    process.wakes()
+    for _ in range(8):
+        process.fails()
+    status = lease.status(process.state, NUMBERS, process.now)
+    assert status.standing is Standing.LAPSED
+    assert status.lapsed_s == pytest.approx(process.now - 5.0)
+    process.written(ok=True)
+    terms.append(lease.status(process.state, NUMBERS, process.now).term)
+    process.wakes()
+    process.written(ok=False)
+    process.reads(replace(OTHER, released=True))
+    process.written(ok=True)
+    terms.append(lease.status(process.state, NUMBERS, process.now).term)
+    assert terms == [1, 1, 2]

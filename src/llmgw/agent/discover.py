@@ -135,7 +135,7 @@ class Discovery:
             labels=config.labels,
             memory_bytes=memory.read().total_bytes,
             devices=config.devices,
-            fabrics=config.fabrics,
+            fabrics=tuple(fabric.fabric() for fabric in config.fabrics),
         )
 
 

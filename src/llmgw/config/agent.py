@@ -1,11 +1,15 @@
 """Configuration of the agent."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from llmgw.config.bounds import Pause, Seconds, Verbosity
+from llmgw.config.fabric import FabricConfig, check_fabrics
 from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.tls import split_address
 from llmgw.schema.device import Device
 from llmgw.schema.errors import InvalidInput
-from llmgw.schema.fabric import Fabric
 from llmgw.schema.value import Value
 
 
@@ -25,7 +29,12 @@ class AgentConfig(Value, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     weights_dirs: tuple[str, ...] | None = None
     """Folders to look for weights in; absent means: not asked to look."""
-    fabrics: tuple[Fabric, ...] = ()
+    digest_mib_per_s: Annotated[int, Meta(ge=0, le=100_000)] = 100
+    """MiB of weights read in a second, at most, to tell equal ones by their content; 0: no digests are made."""
+    fabrics: tuple[FabricConfig, ...] = ()
+    """High-speed networks the node is attached to, one table for each. Nothing is inferred: nodes that name the same
+    fabric must really reach each other over the adapters (`hcas`) they name: `mlx5_0`, or one port of it, `mlx5_0:1`.
+    `rate_gbps` is for where the adapters' own rate is not the truth; `interface` carries IP on this fabric."""
     devices: tuple[Device, ...] = ()
     """Devices stated by hand, for cards that cannot be found."""
     door_listen: str = "127.0.0.1:8802"
@@ -51,3 +60,4 @@ class AgentConfig(Value, frozen=True, kw_only=True):
         for server in self.servers:
             split_address(server, field="servers")
         split_address(self.door_listen, field="door_listen")
+        check_fabrics(self.fabrics)

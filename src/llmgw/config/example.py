@@ -54,7 +54,7 @@ _TABLES = {
     "fabrics": (
         "# [[fabrics]]",
         '# name = "ib-a"',
-        '# hcas = ["mlx5_0", "mlx5_1"]',
+        '# hcas = ["mlx5_0", "mlx5_1:1"]',
         "# rate_gbps = 400",
         '# interface = "ib0"',
         '# address = "10.1.0.17"',

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TypeGuard, TypeVar, get_args
+from typing import TypeGuard, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -16,6 +16,7 @@ C = TypeVar("C", bound=msgspec.Struct)
 
 
 _HINT = "give a readable file with --config; llmgw config example prints one"
+_LISTED = re.compile(r"(?P<key>\w+)\[(?P<index>\d+)\]")
 _PLACE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 
 
@@ -43,7 +44,7 @@ def parse(kind: type[C], text: str, *, where: str) -> C:
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
-        raise _told(str(error), where, kind) from error
+        raise _told(str(error), where, kind, data) from error
     except InvalidInput as error:
         # What a struct checks by itself knows no file.
         raise InvalidInput(f"{where}: {error.message}", hint=error.hint, field=error.field) from error
@@ -75,16 +76,45 @@ def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _told(text: str, where: str, kind: type[msgspec.Struct]) -> InvalidInput:
+def _told(text: str, where: str, kind: type[msgspec.Struct], data: dict[str, object]) -> InvalidInput:
     place = _PLACE.search(text)
     if place is None:
         return InvalidInput(f"{where}: {text[:1].lower()}{text[1:]}")
     field, problem = place["path"], _PLACE.sub("", text)
     allowed = _words(kind, field)
-    hint = f"write {' or '.join(allowed)}" if allowed else None
+    hint = f"write {' or '.join(allowed)}" if allowed else _brackets(kind, field, data)
     return InvalidInput(
-        f"{where}: {field}: {problem[:1].lower()}{problem[1:]}", hint=hint, field=field, allowed=allowed or None
+        f"{where}: {field}: {problem[:1].lower()}{problem[1:]}{_written(field, data)}",
+        hint=hint,
+        field=field,
+        allowed=allowed or None,
     )
+
+
+def _written(field: str, data: dict[str, object]) -> str:
+    """Quote a table of a list, `fabrics[1]`, that lacks something: without a name there is no other way to find it.
+
+    Other tables are not quoted: those of contexts hold tokens.
+    """
+    listed = _LISTED.fullmatch(field)
+    tables = data.get(listed["key"]) if listed is not None else None
+    if listed is None or not isinstance(tables, list):
+        return ""
+    table = tables[int(listed["index"])]
+    if not isinstance(table, dict):
+        return f"; written there: {table!r}"
+    return f"; written there: {', '.join(f'{key} = {value!r}' for key, value in table.items()) or 'nothing'}"
+
+
+def _brackets(kind: type[msgspec.Struct], name: str, data: dict[str, object]) -> str | None:
+    """Say how a list of tables is written, where a single table was."""
+    is_list = any(
+        field.encode_name == name and get_origin(field.type) is tuple and any(map(_is_struct, get_args(field.type)))
+        for field in msgspec.structs.fields(kind)
+    )
+    if not is_list or isinstance(data.get(name), list):
+        return None
+    return f"write [[{name}]], with two brackets, once for each"
 
 
 def _words(kind: type[msgspec.Struct], name: str) -> tuple[str, ...]:

@@ -32,7 +32,7 @@ def replica_demand(targets: Iterable[Target], now: float) -> dict[str, ReplicaDe
 
 
 def total_replicas(parts: Iterable[Mapping[str, ReplicaDemand]]) -> dict[str, ReplicaDemand]:
-    """Sum up several workers' knowledge of replicas."""
+    """Sum up what several workers, and the master, know of replicas."""
     total: dict[str, ReplicaDemand] = {}
     for part in parts:
         for replica, one in part.items():
@@ -40,6 +40,7 @@ def total_replicas(parts: Iterable[Mapping[str, ReplicaDemand]]) -> dict[str, Re
             total[replica] = ReplicaDemand(
                 in_flight=one.in_flight + other.in_flight,
                 last_answered_age_s=_smallest(one.last_answered_age_s, other.last_answered_age_s),
+                last_probed_age_s=_smallest(one.last_probed_age_s, other.last_probed_age_s),
             )
     return total
 

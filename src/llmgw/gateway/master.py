@@ -12,6 +12,7 @@ from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
 from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.routes_view import pools_of, with_delta, with_snapshot
+from llmgw.gateway.silent_engines import SilentEngines
 from llmgw.gateway.view_file import ViewFile
 from llmgw.gateway.worker_link import Stop, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
 from llmgw.gateway.worker_process import WorkerProcess
@@ -56,6 +57,8 @@ class Master:
         self._demand: dict[int, dict[str, ModelDemand]] = {}
         self._replicas: dict[int, dict[str, ReplicaDemand]] = {}
         self._ended_demand: dict[str, ModelDemand] = {}
+        self._silent = SilentEngines(start.place)
+        self._silent.take(start.view)
         self._numbers = 0
         self._reports = 0
         self._stopping = asyncio.Event()
@@ -69,6 +72,7 @@ class Master:
             others = [tasks.create_task(self._report())]
             if self._control is not None:
                 others.append(tasks.create_task(self._control.run()))
+                others.append(tasks.create_task(self._silent.run()))
             if self._view_file is not None:
                 others.append(tasks.create_task(self._save(self._view_file)))
             await stop.wait()
@@ -180,6 +184,7 @@ class Master:
 
     def _change(self, view: View, message: ViewSnapshot | ViewDelta) -> None:
         self._view = view
+        self._silent.take(view)
         self._broadcast(message)  # before permits: a worker must know a replica before it may ask it
         self._carry_out(self._ledger.set_pools(pools_of(view)))
         self._dirty.set()
@@ -213,7 +218,7 @@ class Master:
             gateway=self._config.name,
             seq=self._reports,
             models=total_demand((self._ended_demand, *self._demand.values())),
-            replicas=total_replicas(self._replicas.values()),
+            replicas=total_replicas((*self._replicas.values(), self._silent.answered())),
             metrics=self._totals.samples(),
         )
 

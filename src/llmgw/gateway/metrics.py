@@ -28,18 +28,27 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Histogram:
-    """Counts by bucket; whoever observes often keeps the histogram, so that no label is looked up each time."""
+    """Counts by bucket. Whoever observes often keeps `observe`, so that no label is looked up each time.
 
-    __slots__ = ("counts", "total")
+    Values are only noted, for that costs next to nothing, and counted when somebody looks: each second (`REPORT_S`).
+    """
+
+    __slots__ = ("_counts", "_noted", "_total", "observe")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(_BUCKETS) + 1)
-        self.total = 0.0
-
-    def observe(self, value: float) -> None:
+        self._counts = [0] * (len(_BUCKETS) + 1)
+        self._total = 0.0
+        self._noted: list[float] = []
+        self.observe = self._noted.append
         """Count one value, in seconds."""
-        self.counts[bisect_left(_BUCKETS, value)] += 1
-        self.total += value
+
+    def read(self) -> tuple[list[int], float]:
+        """Give the counts by bucket, the last for what is above all, and the sum of all values."""
+        for value in self._noted:
+            self._counts[bisect_left(_BUCKETS, value)] += 1
+        self._total += sum(self._noted)
+        self._noted.clear()
+        return self._counts, self._total
 
 
 class WorkerCounters:
@@ -136,9 +145,10 @@ def _sample(name: str, value: float, **labels: str) -> MetricSample:
 def _histogram_samples(name: str, model: str, histogram: Histogram) -> list[MetricSample]:
     out: list[MetricSample] = []
     below = 0
-    for bound, count in zip((*map(str, _BUCKETS), "+Inf"), histogram.counts, strict=True):
+    counts, total = histogram.read()
+    for bound, count in zip((*map(str, _BUCKETS), "+Inf"), counts, strict=True):
         below += count
         out.append(_sample(f"{name}_bucket", below, model=model, le=bound))
-    out.append(_sample(f"{name}_sum", histogram.total, model=model))
+    out.append(_sample(f"{name}_sum", total, model=model))
     out.append(_sample(f"{name}_count", below, model=model))
     return out

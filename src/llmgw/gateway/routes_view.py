@@ -129,6 +129,15 @@ class Target:
         self.ejected_until = 0.0
 
 
+def target_of(model: str, replica: RouteReplica, place: str | None) -> Target | None:
+    """Give a replica as it is asked from `place`; `None` when it cannot be, which is logged."""
+    try:
+        return Target(model, replica, near=place in (None, replica.place) or replica.place is None)
+    except InvalidInput as error:
+        log.warning("view.replica_unusable", replica=replica.id, error=error.message)
+        return None
+
+
 class LiveRoute:
     """One model as a worker serves it."""
 
@@ -194,16 +203,13 @@ class LiveView:
         for route in changed:
             before = self._routes.get(route.model)
             known = {target.pool: target for target in before.targets} if before else {}
-            targets = (self._target(route.model, replica, known) for replica in route.replicas)
+            targets = (self._known_or_new(route.model, replica, known) for replica in route.replicas)
             self._routes[route.model] = LiveRoute(route, tuple(target for target in targets if target is not None))
         self._list = None
 
-    def _target(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
-        near = self._place in (None, replica.place) or replica.place is None
-        try:
-            new = Target(model, replica, near=near)
-        except InvalidInput as error:
-            log.warning("view.replica_unusable", replica=replica.id, error=error.message)
+    def _known_or_new(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
+        new = target_of(model, replica, self._place)
+        if new is None:
             return None
         old = known.get(new.pool)
         if old is None or (old.headers, old.prefix, old.endpoint) != (new.headers, new.prefix, new.endpoint):

@@ -5,8 +5,9 @@ usage frame that the client did not ask for can be taken out even when it came i
 """
 
 import re
-import time
+from collections import deque
 from collections.abc import Callable, Iterator
+from time import monotonic
 
 from llmgw.gateway.errors import error_event
 from llmgw.gateway.usage import UsageMeter
@@ -23,6 +24,8 @@ _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _DONE = re.compile(rb"(?:\A|[\r\n])data: ?\[DONE\]")
 _FINISH = re.compile(rb'"finish_reason"\s*:\s*"')
 _LINE_BREAKS = b"\r\n"
+_KEPT = 8
+"""Last pieces of a stream that are kept to tell whether it was whole: finish reasons and the end come last."""
 
 
 class EventSplitter:
@@ -77,11 +80,11 @@ def payload(event: bytes) -> bytes | None:
 class StreamFilter:
     """What a stream for a client goes through: a function for `relay.forward.pipe`.
 
-    Costs a few searches a chunk. `on_first` is called at the first event that is no comment; `on_gap` gets the seconds
-    between each piece after it and the one before.
+    Runs for each chunk of each stream, so it only looks for what it must act on at once. `on_first` is called at the
+    first event that is no comment; `on_gap` gets the seconds between each piece after it and the one before.
     """
 
-    __slots__ = ("_drop_usage", "_last", "_meter", "_on_first", "_on_gap", "_splitter", "done", "finished", "started")
+    __slots__ = ("_drop_usage", "_keep", "_kept", "_last", "_meter", "_on_first", "_on_gap", "_splitter", "started")
 
     def __init__(
         self,
@@ -94,37 +97,43 @@ class StreamFilter:
         self._meter = meter
         self._drop_usage = drop_usage
         self._on_first = on_first
-        self._on_gap = on_gap
+        self._on_gap = on_gap or _ignore
         self._last = 0.0
         self._splitter = EventSplitter()
+        self._kept: deque[bytes] = deque(maxlen=_KEPT)
+        self._keep = self._kept.append
         self.started = False
-        self.finished = False
-        """A finish reason came: what was said is whole even if the last frame is lost."""
-        self.done = False
 
     def __call__(self, data: bytes) -> bytes:
         """Give what to send for a piece of the stream; an empty piece is its end."""
         if not data:
             return self._end()
-        whole = self._splitter.feed(data)
+        splitter = self._splitter
+        whole = data if not splitter.rest and data.endswith(b"\n\n") else splitter.feed(data)
         if not whole:
             return b""
         if self.started:
-            if self._on_gap is not None:
-                now = time.monotonic()
-                self._on_gap(now - self._last)
-                self._last = now
+            now = monotonic()
+            self._on_gap(now - self._last)
+            self._last = now
         elif whole.startswith(b"data:") or b"\ndata:" in whole:
             self.started = True
-            self._last = time.monotonic()
+            self._last = monotonic()
             self._on_first()
-        if _USAGE.search(whole):
+        if b'"usage"' in whole and _USAGE.search(whole):
             whole = self._read_usage(whole)
-        if not self.finished and _FINISH.search(whole):
-            self.finished = True
-        if b"[DONE]" in whole and _DONE.search(whole):
-            self.done = True
+        self._keep(whole)
         return whole
+
+    @property
+    def done(self) -> bool:
+        """The stream's own end came."""
+        return any(_DONE.search(piece) for piece in self._kept)
+
+    @property
+    def finished(self) -> bool:
+        """A finish reason came: what was said is whole even if the last frame is lost."""
+        return any(_FINISH.search(piece) for piece in self._kept)
 
     def _read_usage(self, whole: bytes) -> bytes:
         kept: list[bytes] = []
@@ -141,3 +150,7 @@ class StreamFilter:
         if self.finished or self.done or _DONE.search(rest):
             return rest
         return error_event("the engine ended its answer before it was complete", code="upstream_error")
+
+
+def _ignore(_seconds: float) -> None:
+    """Take a gap that nobody counts."""

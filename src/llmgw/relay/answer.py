@@ -54,21 +54,15 @@ class ResponseParser:
 
     def feed(self, data: bytes) -> bytes:
         """Parse bytes and give the part of the body in them. Look at `head`, `complete` and `broken` afterwards."""
-        self.begun = True
         if self.complete:
             self._surplus = True
             return b""
         if self.head is None:
-            self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self.broken = "it switched protocols unasked"
-        except httptools.HttpParserError as error:
-            self._fail(error)
-        if self.head is None and self._head_bytes > _MAX_HEAD:
-            self.broken = self.broken or f"its head exceeds {_MAX_HEAD} bytes"
-        return self._body()
+            self._feed_head(data)
+        else:
+            self._feed(data)
+        pieces = self._pieces
+        return pieces.pop() if len(pieces) == 1 and not self._head_only else self._body()
 
     def eof(self) -> None:
         """Note the end of the connection: it ends an answer that has no length of its own, and breaks any other."""
@@ -78,6 +72,21 @@ class ResponseParser:
             self.complete = True
         else:
             self.broken = "it closed the connection"
+
+    def _feed_head(self, data: bytes) -> None:
+        self.begun = True
+        self._head_bytes += len(data)
+        self._feed(data)
+        if self.head is None and self._head_bytes > _MAX_HEAD:
+            self.broken = self.broken or f"its head exceeds {_MAX_HEAD} bytes"
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self.broken = "it switched protocols unasked"
+        except httptools.HttpParserError as error:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         if self.complete:
@@ -89,7 +98,7 @@ class ResponseParser:
         pieces = self._pieces
         if not pieces:
             return b""
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        data = b"".join(pieces)
         pieces.clear()
         return b"" if self._head_only else data
 

@@ -32,7 +32,7 @@ async def pipe(
     if response.intact and transform is None and exchange.request.method != "HEAD":
         exchange.respond(response.status, headers, response.take())
         return
-    flow = _Flow(response, exchange, transform)
+    flow = _Flow(response, exchange, transform or _as_it_is)
     length = response.content_length if transform is None else None
     if not exchange.started:
         exchange.start(response.status, headers, content_length=length)
@@ -54,25 +54,24 @@ async def pipe(
 class _Flow:
     """One body on its way; called from both connections' callbacks."""
 
-    def __init__(
-        self, response: UpstreamResponse, exchange: Exchange, transform: Callable[[bytes], bytes] | None
-    ) -> None:
+    def __init__(self, response: UpstreamResponse, exchange: Exchange, transform: Callable[[bytes], bytes]) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._response = response
         self._exchange = exchange
+        self._write = exchange.write
         self._transform = transform
 
     def data(self, piece: bytes) -> None:
-        if self._transform is None or self.done.done():
-            return
+        """Send what the transform makes of a piece; runs for each chunk."""
         try:
-            self._exchange.write(self._transform(piece))
+            self._write(self._transform(piece))
         except Exception as error:  # noqa: BLE001 -- whatever a transform raises belongs to the awaiting handler
             self._response.close()
             self.done.set_exception(error)
 
     def finish(self) -> None:
-        self.data(b"")
+        if not self.done.done():
+            self.data(b"")
         if not self.done.done():
             self._exchange.end()
             self.done.set_result(None)
@@ -85,3 +84,7 @@ class _Flow:
         self._response.close()
         if not self.done.done():
             self.done.set_exception(ClientGone("the client left before its answer was complete"))
+
+
+def _as_it_is(piece: bytes) -> bytes:
+    return piece

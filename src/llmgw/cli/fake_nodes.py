@@ -14,7 +14,7 @@ _TROUBLES = ("freeze", "partition", "kill", "flap")
 @click.command("fake-nodes")
 @click.option("--count", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many nodes.")
 @click.option("--kind", help="What machines they are: cpu-small, h100x8, …; an unknown one lists all.")
-@click.option("--fabric", help="Fabric they are attached to.")
+@click.option("--fabric", multiple=True, help="Fabric they are attached to; may be repeated.")
 @click.option("--weights", multiple=True, metavar="PATH", help="Weights they see; may be repeated.")
 @click.option("--name", help="Beginning of their names.  [default: the kind]")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="TOML or YAML with several kinds as [[nodes]].")
@@ -31,7 +31,7 @@ def fake_nodes(
     *,
     count: int,
     kind: str | None,
-    fabric: str | None,
+    fabric: tuple[str, ...],
     weights: tuple[str, ...],
     name: str | None,
     file: Path | None,

@@ -1,8 +1,9 @@
 """Configuration of the control plane."""
 
-from llmgw.config.bounds import Count, Pause, Seconds
+from llmgw.config.bounds import Count, Grace, Pause, Seconds, Silence
 from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.tls import refuse_open_address
+from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
 
 
@@ -38,8 +39,17 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     backoff_max_s: Pause = 60.0
     park_after: Count = 5
     """Consecutive failed starts after which a model is parked."""
-    unreachable_after_s: Seconds = 15.0
+    unreachable_after_s: Silence = 15.0
+    """Seconds without a sign of a node's agent after which nothing new is placed on it; at least 3. Agents give a sign
+    every 5 s (their `heartbeat_s`): let two be missed."""
     lost_after_s: Seconds = 300.0
+    """Seconds without a sign after which its replicas are replaced; at least twice `unreachable_after_s`. With less
+    than a minute between the two, nodes that fall silent one after the other are not seen to do so together before the
+    first of them is lost."""
+    lost_grace_s: Grace = 60.0
+    """Seconds that a control plane leads before it declares any node lost; at least 10: agents have to find it."""
+    stop_grace_s: Pause = 30.0
+    """Seconds that running API requests may take when the process is stopped. Agents and lease are let go at once."""
     log_level: LogLevel = LogLevel.INFO
     """`debug`, `info`, `warning` or `error`."""
     log_format: LogFormat = LogFormat.AUTO
@@ -48,3 +58,10 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         refuse_open_address(self.api_listen, self.tls, field="api_listen")
         refuse_open_address(self.agent_listen, self.tls, field="agent_listen")
+        if self.lost_after_s < 2 * self.unreachable_after_s:
+            raise InvalidInput(
+                f"lost_after_s = {self.lost_after_s:g} is too soon after unreachable_after_s = "
+                f"{self.unreachable_after_s:g}",
+                hint=f"write at least {2 * self.unreachable_after_s:g}: replacing costs more than waiting",
+                field="lost_after_s",
+            )

@@ -46,11 +46,12 @@ _HEAD_BYTES = 8
 of four bytes for each token of the vocabulary (measured: 0.39 MB per token of a text at a vocabulary of 49,152)."""
 
 _PATHS = {
-    Role.CHAT: frozenset({"/v1/chat/completions", "/v1/completions"}),
-    Role.GUARD: frozenset({"/v1/chat/completions", "/v1/completions"}),
-    Role.EMBED: frozenset({"/v1/embeddings"}),
-    Role.RERANK: frozenset({"/v1/rerank"}),
+    Role.CHAT: frozenset({"/v1/chat/completions", "/v1/completions", "/v1/models"}),
+    Role.GUARD: frozenset({"/v1/chat/completions", "/v1/completions", "/v1/models"}),
+    Role.EMBED: frozenset({"/v1/embeddings", "/v1/models"}),
+    Role.RERANK: frozenset({"/v1/rerank", "/v1/models"}),
 }
+"""The last one tells a gateway that the engine is there, while the node's agent does not."""
 
 _READY_LINE = re.compile(rf"^{READY_MARK}(.+)$", re.MULTILINE)
 _PROGRESS_LINE = re.compile(rf"^{PROGRESS_MARK}(.+)$", re.MULTILINE)

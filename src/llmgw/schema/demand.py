@@ -21,6 +21,9 @@ class ReplicaDemand(Value, frozen=True, kw_only=True):
     in_flight: int
     last_answered_age_s: float | None = None
     """Seconds since the replica last began or ended a good answer here."""
+    last_probed_age_s: float | None = None
+    """Seconds since the engine of its first shard answered this gateway's own question, asked because the node's agent
+    is silent. Nobody's request: it makes no replica less idle."""
 
 
 class MetricSample(Value, frozen=True, kw_only=True):

@@ -22,6 +22,8 @@ class RouteReplica(Value, frozen=True, kw_only=True):
     """Most requests at the engine at once; `None` is no limit known."""
     context: int | None = None
     """Tokens per slot; the answer's limit for clients that name none."""
+    silent: bool = False
+    """The agent of its node is silent: gateways ask the engine now and then whether it still answers."""
 
 
 class Route(Value, frozen=True, kw_only=True):

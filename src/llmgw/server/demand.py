@@ -33,6 +33,7 @@ class DemandBoard:
         self._gateways: dict[str, GatewayLive] = {}
         self._reports: dict[str, tuple[float, DemandReport]] = {}
         self._answered: dict[str, float] = {}
+        self._probed: dict[str, float] = {}
         self._asked: dict[str, float] = {}
         self._since = clock.monotonic()
         self._arrivals: Counter[str] = Counter()
@@ -59,8 +60,8 @@ class DemandBoard:
             if one.in_flight or age is not None:
                 asked_at = now if one.in_flight else now - (age or 0.0)
                 self._asked[replica] = max(asked_at, self._asked.get(replica, asked_at))
-            if age is not None and age <= ANSWERED_S:
-                self._answered[replica] = max(now - age, self._answered.get(replica, now - age))
+            _note(self._answered, replica, age, now)
+            _note(self._probed, replica, one.last_probed_age_s, now)
         if any(one.held and not _held(before, model) for model, one in report.models.items()):
             self.held.notify()
 
@@ -96,13 +97,21 @@ class DemandBoard:
 
     def answering(self) -> frozenset[str]:
         """Name the replicas that answered a request within the last `ANSWERED_S`, at whichever gateway."""
-        oldest = self._clock.monotonic() - ANSWERED_S
-        self._answered = {replica: at for replica, at in self._answered.items() if at >= oldest}
-        return frozenset(self._answered)
+        return self._lately(self._answered)
+
+    def probed(self) -> frozenset[str]:
+        """Name the replicas whose first shard's engine answered a gateway's own question within that time."""
+        return self._lately(self._probed)
 
     def samples(self) -> tuple[MetricSample, ...]:
         """Give the metric samples that have not expired, of all gateways; each names its gateway in its labels."""
         return tuple(sample for _, report in sorted(self._fresh().items()) for sample in report.metrics)
+
+    def _lately(self, stamps: dict[str, float]) -> frozenset[str]:
+        oldest = self._clock.monotonic() - ANSWERED_S
+        for replica in [replica for replica, at in stamps.items() if at < oldest]:
+            del stamps[replica]
+        return frozenset(stamps)
 
     def _count_arrivals(self, before: DemandReport | None, report: DemandReport) -> None:
         """Add what is new: gateways that restart count anew, and one that was silent does not count twice."""
@@ -117,6 +126,11 @@ class DemandBoard:
     def _fresh(self) -> dict[str, DemandReport]:
         oldest = self._clock.monotonic() - DEMAND_EXPIRES_S
         return {name: report for name, (at, report) in self._reports.items() if at >= oldest}
+
+
+def _note(stamps: dict[str, float], replica: str, age_s: float | None, now: float) -> None:
+    if age_s is not None and age_s <= ANSWERED_S:
+        stamps[replica] = max(now - age_s, stamps.get(replica, now - age_s))
 
 
 def _held(report: DemandReport | None, model: str) -> int:

@@ -46,7 +46,8 @@ class FenceSource(Protocol):
 class Reconciler:
     """Runs turns while this process leads. Makes no decision of its own; see `turn`.
 
-    `hearing` is the clock that stamps what agents say; `answering` names replicas that answered requests lately.
+    `hearing` is the clock that stamps what agents say; `answering` names replicas that answered requests lately,
+    `probed` those whose engine answered a gateway that asked whether it is there.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Reconciler:
         rules: Rules,
         hearing: Clock,
         answering: Callable[[], frozenset[str]],
+        probed: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._fleet = fleet
         self._live = live
@@ -71,6 +73,7 @@ class Reconciler:
         self._rules = rules
         self._hearing = hearing
         self._answering = answering
+        self._probed = probed
         self._scaling = Scaling()
         self._recall = Recall()
         self._violations: tuple[str, ...] = ()
@@ -135,6 +138,7 @@ class Reconciler:
             hearing=self._hearing.monotonic(),
             wanted=dict(self._fleet.wanted),
             answering=self._answering(),
+            probed=self._probed(),
         )
 
     def _observe(self) -> None:

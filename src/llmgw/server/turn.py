@@ -43,6 +43,8 @@ class Heard(Value, frozen=True, kw_only=True):
     """Replicas demand asks for, by model."""
     answering: frozenset[str] = frozenset()
     """Ids of replicas that answered requests lately, as gateways say."""
+    probed: frozenset[str] = frozenset()
+    """Ids of replicas whose first shard's engine answered a gateway's own question lately."""
 
 
 class Rules(Value, frozen=True, kw_only=True):
@@ -99,7 +101,7 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer, reca
             silence=rules.silence,
             now=heard.now,
             hearing=heard.hearing,
-            answering=_serving(rows.replicas, heard.answering),
+            answering=_serving(rows.replicas, heard),
         )
     )
     rows = fold(rows, writes)
@@ -194,10 +196,16 @@ def _drained(rows: FleetRows, now: datetime) -> list[Write]:
     return writes
 
 
-def _serving(replicas: tuple[Replica, ...], answering: frozenset[str]) -> frozenset[str]:
-    """Name the nodes that serve: a replica answers only while all its shards do."""
+def _serving(replicas: tuple[Replica, ...], heard: Heard) -> frozenset[str]:
+    """Name the nodes that serve.
+
+    A replica answers requests only while all its shards do; whether its engine is there the first one says alone.
+    """
     return frozenset(
-        shard.allocation.node for replica in replicas if replica.id in answering for shard in replica.shards
+        shard.allocation.node
+        for replica in replicas
+        for shard in replica.shards
+        if replica.id in heard.answering or (shard.rank == 0 and replica.id in heard.probed)
     )
 
 

@@ -96,6 +96,7 @@ def _replica(replica: Replica, model: Model, nodes: Mapping[str, Node]) -> Route
         kind=model.profile.engine.value,
         slots=shard.slots,
         context=shard.context,
+        silent=node is not None and node.reachability is Reachability.UNREACHABLE,
     )
 
 

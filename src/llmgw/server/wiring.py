@@ -105,6 +105,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             rules=rules,
             hearing=hearing,
             answering=board.answering,
+            probed=board.probed,
         )
         try:
             await reconciler.run()
@@ -167,6 +168,7 @@ def _rules(config: ServerConfig, planner: Planner, *, leading_since: float) -> R
         silence=Silence(
             unreachable_after_s=config.unreachable_after_s,
             lost_after_s=config.lost_after_s,
+            grace_s=config.lost_grace_s,
             leading_since=leading_since,
         ),
         names=Names(replica=new_replica_id, engine_key=lambda: new_secret(SecretKind.ENGINE_KEY)),

@@ -124,6 +124,15 @@ class FakeNode:
         report = self._shards.get(shard)
         return report.model if report is not None and report.phase is ShardPhase.READY else None
 
+    def fault(self, device: int, problem: str | None) -> None:
+        """Let the device with this index be unhealthy, or healthy again; told with the next heartbeat."""
+        devices = tuple(replace(one, problem=problem) if one.index == device else one for one in self.facts.devices)
+        self.facts = replace(self.facts, devices=devices)
+
+    def wanted(self, shard: str) -> DesiredShard | None:
+        """Give a shard as it was ordered last; `None` when it is not wanted."""
+        return self._wanted.get(shard)
+
     def starting(self) -> bool:
         """True while an engine starts."""
         return any(report.phase is ShardPhase.STARTING for report in self._shards.values())

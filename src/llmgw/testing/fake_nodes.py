@@ -37,7 +37,8 @@ class NodeGroup(Value, frozen=True, kw_only=True):
     count: int = 1
     name: str | None = None
     """Beginning of their names; left out, the kind."""
-    fabric: str | None = None
+    fabric: str | tuple[str, ...] = ()
+    """What they are attached to; several have equal parts of a node's adapters."""
     weights: tuple[str, ...] = ()
     labels: dict[str, str] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
 
@@ -221,7 +222,7 @@ class FakeFleet:
             facts = facts_of(
                 kind,
                 name,
-                fabric=group.fabric,
+                fabrics=(group.fabric,) if isinstance(group.fabric, str) else group.fabric,
                 weights=group.weights,
                 labels=group.labels,
                 door=self.doors.address,

@@ -1,6 +1,7 @@
 """Kinds of machines that fake nodes pretend to be, by the names `llmgw fake-nodes --kind` takes."""
 
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from llmgw.schema.device import Device
@@ -94,12 +95,15 @@ def facts_of(
     kind: NodeKind,
     node: str,
     *,
-    fabric: str | None = None,
+    fabrics: Sequence[str] = (),
     weights: Iterable[str] = (),
     labels: Mapping[str, str] | None = None,
     door: str | None = None,
 ) -> NodeFacts:
-    """Give what an agent on a machine of this kind would say. Every engine is installed."""
+    """Give what an agent on a machine of this kind would say. Every engine is installed.
+
+    Several fabrics have equal parts of its adapters, each its own network interface and address.
+    """
     return NodeFacts(
         hostname=node,
         address="127.0.0.1",
@@ -116,7 +120,7 @@ def facts_of(
         labels=dict(labels or {}),
         memory_bytes=kind.memory_gib * GIB,
         devices=_devices(kind, node),
-        fabrics=() if fabric is None else (_fabric(kind, fabric),),
+        fabrics=tuple(_fabric(kind, node, fabrics, part) for part in range(len(fabrics))),
         weights=tuple(
             Weights(path=path, format=WeightsFormat.GGUF, size_bytes=WEIGHTS_BYTES, context_length=8192)
             for path in weights
@@ -149,8 +153,21 @@ def _device_id(kind: NodeKind, node: str, card: int, instance: int) -> str:
     return f"GPU-{node}-{card}" if kind.instances == 1 else f"MIG-{node}-{card}-{instance}"
 
 
-def _fabric(kind: NodeKind, name: str) -> Fabric:
-    return Fabric(name=name, hcas=tuple(f"mlx5_{number}" for number in range(kind.hcas)), rate_gbps=kind.rate_gbps)
+def _fabric(kind: NodeKind, node: str, fabrics: Sequence[str], part: int) -> Fabric:
+    share = kind.hcas // len(fabrics)
+    return Fabric(
+        name=fabrics[part],
+        hcas=tuple(f"mlx5_{number}" for number in range(part * share, (part + 1) * share)),
+        rate_gbps=kind.rate_gbps,
+        interface=f"ib{part}",
+        address=_address(node, fabrics[part]),
+    )
+
+
+def _address(node: str, fabric: str) -> str:
+    """Give an address that only this node has on this fabric, as far as three bytes of a checksum go."""
+    drawn = zlib.crc32(f"{fabric}/{node}".encode())
+    return f"10.{drawn >> 16 & 255}.{drawn >> 8 & 255}.{drawn & 255}"
 
 
 def _variant(kind: NodeKind, engine: EngineKind) -> str:

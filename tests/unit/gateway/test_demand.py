@@ -1,5 +1,5 @@
-from llmgw.gateway.demand import ended_demand, total_demand
-from llmgw.schema.demand import ModelDemand
+from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
+from llmgw.schema.demand import ModelDemand, ReplicaDemand
 
 
 def one(**given) -> ModelDemand:
@@ -24,3 +24,11 @@ def test_unknown_stays_unknown():
 def test_of_an_ended_worker_only_what_it_had_counted_stays():
     left = ended_demand(ended_demand({}, {"m": one(oldest_wait_s=9.0)}), {"m": one()})
     assert left == {"m": ModelDemand(held=0, in_flight=0, arrivals=6)}
+
+
+def test_of_a_replica_the_latest_answers_count_whoever_got_them():
+    asked = {"r1": ReplicaDemand(in_flight=1, last_answered_age_s=9.0)}
+    idle = {"r1": ReplicaDemand(in_flight=0, last_answered_age_s=4.0)}
+    probed = {"r1": ReplicaDemand(in_flight=0, last_probed_age_s=2.0)}
+    total = ReplicaDemand(in_flight=1, last_answered_age_s=4.0, last_probed_age_s=2.0)
+    assert total_replicas((asked, idle, probed)) == {"r1": total}

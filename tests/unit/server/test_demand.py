@@ -60,6 +60,20 @@ def test_a_replica_answers_for_half_a_minute_after_its_last_answer_at_any_gatewa
     assert board.answering() == frozenset()
 
 
+def test_what_a_gateway_asked_by_itself_counts_apart_for_as_long_and_makes_nothing_less_idle():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+    clock.advance(700.0)
+    probed = ReplicaDemand(in_flight=0, last_probed_age_s=1.0)
+    board.report(DemandReport(gateway="a", seq=1, replicas={"r1": probed}))
+    assert (board.probed(), board.answering()) == ({"r1"}, frozenset())
+    assert board.idle_s(["r1"]) == {"r1": 700.0}
+    clock.advance(29.0)
+    assert board.probed() == {"r1"}
+    clock.advance(0.1)
+    assert board.probed() == frozenset()
+
+
 def asked(age):
     return ReplicaDemand(in_flight=0, last_answered_age_s=age)
 

@@ -159,3 +159,24 @@ def test_a_drain_is_over_once_nothing_is_left_on_the_node(replicas, intent):
     rows = FleetRows(nodes=(replace(NODE, intent=Intent.DRAINING),), replicas=replicas)
     after = fold(rows, turn(rows, live(generation=-1), planner=nothing).writes)
     assert after.nodes[0].intent is intent
+
+
+@pytest.mark.parametrize(
+    ("known", "lost"),
+    [
+        ({}, {"n1"}),
+        ({"answering": frozenset({"r1"})}, set()),
+        ({"probed": frozenset({"r1"})}, {"n2"}),
+    ],
+)
+def test_a_request_shows_that_all_shards_serve_and_a_probe_that_the_first_one_does(known, lost):
+    """Both nodes are silent for so long that each is lost in its turn; `n1` is the first by name."""
+    second = replace(SHARD, id="r1.1", rank=1, allocation=Allocation(node="n2", cores=2.0))
+    away = {"reachability": Reachability.UNREACHABLE, "reachability_since": NOW}
+    nodes = (replace(NODE, **away), replace(NODE, id="n2", **away))
+    running = replace(DRAINING, state=ReplicaState.READY, model="chat", shards=(SHARD, second))
+    rows = FleetRows(nodes=nodes, models=(MODEL,), replicas=(running,))
+    heard = Heard(live=(), now=NOW + timedelta(minutes=10), hearing=10_000.0, **known)
+    writes = decide(rows, heard, rules(nothing), Observer(resolved)).writes
+    after = [write.node for write in writes if isinstance(write, PutNode)]
+    assert {node.id for node in after if node.reachability is Reachability.LOST} == lost

@@ -71,6 +71,13 @@ def test_a_ready_replica_is_routed_to_with_all_a_gateway_needs():
     )
 
 
+@pytest.mark.parametrize("reachability", list(Reachability))
+def test_gateways_are_told_whose_nodes_agent_is_silent(reachability):
+    rows = FleetRows(nodes=(replace(NODE, reachability=reachability),), models=(MODEL,), replicas=(READY,))
+    ((replica,),) = [found.replicas for found in routes(rows, {})]
+    assert replica.silent is (reachability is Reachability.UNREACHABLE)
+
+
 @pytest.mark.parametrize("state", [state for state in ReplicaState if state is not ReplicaState.READY])
 def test_only_ready_replicas_are_routed_to(state):
     assert route(replace(READY, state=state)).replicas == ()

@@ -6,7 +6,7 @@ from llmgw.testing.node_kinds import GIB, KINDS, facts_of, kind_named
 
 
 def test_a_machine_of_eight_cards_on_a_fabric():
-    facts = facts_of(kind_named("h100x8"), "n1", fabric="ib-a", weights=["/m.gguf"], door="127.0.0.1:1")
+    facts = facts_of(kind_named("h100x8"), "n1", fabrics=["ib-a"], weights=["/m.gguf"], door="127.0.0.1:1")
     assert len(facts.devices) == 8
     assert {device.device_class for device in facts.devices} == {"h100-80gb"}
     assert [device.numa_node for device in facts.devices] == [0, 0, 0, 0, 1, 1, 1, 1]
@@ -15,6 +15,15 @@ def test_a_machine_of_eight_cards_on_a_fabric():
     assert [weights.path for weights in facts.weights] == ["/m.gguf"]
     assert {install.kind for install in facts.engines} == set(EngineKind)
     assert facts.door == "127.0.0.1:1"
+
+
+def test_two_fabrics_share_the_adapters_and_have_addresses_of_their_own():
+    first, second = facts_of(kind_named("h100x8"), "n1", fabrics=["ib-a", "eth-a"]).fabrics
+    assert first.hcas == ("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3")
+    assert second.hcas == ("mlx5_4", "mlx5_5", "mlx5_6", "mlx5_7")
+    assert (first.interface, second.interface) == ("ib0", "ib1")
+    (other,) = facts_of(kind_named("h100x8"), "n2", fabrics=["ib-a"]).fabrics
+    assert len({first.address, second.address, other.address}) == 3
 
 
 def test_mig_instances_are_devices_of_their_own_with_their_cards_numa_node():

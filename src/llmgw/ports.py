@@ -7,6 +7,7 @@ from typing import Protocol
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
+from llmgw.schema.member import Member
 from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
@@ -139,6 +140,18 @@ class Store(Protocol):
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""
+
+    async def load_version(self) -> int:
+        """Read a number that grows with each write of a leader: equal numbers, equal tables."""
+
+    async def load_members(self) -> tuple[Member, ...]:
+        """Read what control planes say of themselves, by name."""
+
+    async def save_member(self, member: Member) -> None:
+        """Insert or replace what one control plane says of itself; any may, whoever leads."""
+
+    async def delete_member(self, name: str) -> None:
+        """Forget a control plane; no-op when it is not known."""
 
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest `limit` events with `seq` below `before`, newest first."""

@@ -4,6 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from llmgw.ports import (
     AppendEvent,
@@ -24,10 +25,12 @@ from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.key import AdminRole, AdminToken, ApiKey
 from llmgw.schema.lease import Fence
+from llmgw.schema.member import Member
 from llmgw.schema.model import Model, ModelStatus, Parked, Profile, Role
 from llmgw.schema.node import Host, Intent, Node, NodeFacts
 from llmgw.schema.plan import Allocation, Constraint, Rejection
 from llmgw.schema.replica import Replica, ReplicaState, Restart, Shard, ShardPhase
+from llmgw.schema.view import Peer
 from llmgw.schema.weights import Weights, WeightsFormat
 from llmgw.store.statements import KEPT_EVENTS
 
@@ -340,3 +343,39 @@ def _node(node_id, **facts):
         ),
         registered_at=AT,
     )
+
+
+async def test_the_version_grows_with_each_write_of_a_leader_and_with_nothing_else(store, lead):
+    fence = lead("a")
+    versions = [await store.load_version()]
+    await store.leader(fence).apply([PutSetting(name="a", value="1")])
+    versions.append(await store.load_version())
+    await store.leader(fence).apply([PutNode(node=NODE), PutModel(model=MODEL)])
+    versions.append(await store.load_version())
+    assert versions == sorted(set(versions))
+    with pytest.raises(Fenced):
+        await store.leader(Fence(epoch=fence.epoch, holder="stranger")).apply([PutSetting(name="a", value="2")])
+    await store.save_member(MEMBER)
+    assert await store.load_version() == versions[-1]
+
+
+MEMBER = Member(
+    name="control-1",
+    holder="h1",
+    api="http://10.0.0.1:8800",
+    agents="10.0.0.1:8801",
+    version="1.0",
+    started_at=AT,
+    gateways=(Peer(name="gateway-1", address="10.0.0.1:8004"),),
+)
+
+
+async def test_what_a_control_plane_says_of_itself_needs_no_leader_and_replaces_what_it_said_before(store):
+    other = Member(name="control-2", holder="h2", api="http://b", agents="b:1", version="1.0", started_at=AT)
+    await store.save_member(other)
+    await store.save_member(replace(MEMBER, holder="h0"))
+    await store.save_member(MEMBER)
+    assert await store.load_members() == (MEMBER, other)
+    await store.delete_member("control-2")
+    await store.delete_member("control-2")
+    assert await store.load_members() == (MEMBER,)

@@ -191,7 +191,7 @@ def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
     """Give the lease as people and callers see it."""
     standing = _standing(state, numbers, now)
     held = state.row if state.row is not None and not state.row.released else None
-    leads = None if standing is Standing.LAPSED or state.yielding else held
+    leads = None if standing in {Standing.LAPSED, Standing.STOPPED} or state.yielding else held
     valid_until = _valid_until(state, numbers)
     return LeaseStatus(
         standing=standing,

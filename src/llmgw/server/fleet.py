@@ -81,6 +81,8 @@ class Fleet:
         self._changing: set[asyncio.Future[None]] = set()
         self._doubt = True
         self._loaded = False
+        self._version: int | None = None
+        self._epoch: int | None = None
         self._failures = 0
         self._failure: StoreUnavailable | None = None
         self.wanted: Mapping[str, int] = {}
@@ -203,6 +205,14 @@ class Fleet:
         async with self._writing:
             await self._load()
 
+    async def follow(self) -> None:
+        """Read everything again if some leader wrote since. Raises `StoreUnavailable`; what was known stays then."""
+        async with self._writing:
+            with self._noting_failure():
+                version = await self._store.load_version()
+            if self._doubt or version != self._version:
+                await self._load()
+
     def _changed(self, task: asyncio.Future[None]) -> None:
         self._changing.discard(task)
         if not task.cancelled():
@@ -212,8 +222,8 @@ class Fleet:
         failures = self._failures
         async with self._writing:
             self._refuse_behind_failure(failures)
-            self._fence()
-            if self._doubt:
+            # Between two epochs another may have led, and written.
+            if self._fence().epoch != self._epoch or self._doubt:
                 await self._load()
             writes = await decide(self._rows)
             if not writes:
@@ -229,7 +239,9 @@ class Fleet:
         self.wake()
 
     async def _load(self) -> None:
+        fence = self._lease.fence()
         with self._noting_failure():
+            version = await self._store.load_version()
             settings = await self._store.load_settings()
             tokens = await self._store.load_admin_tokens()
             keys = await self._store.load_keys()
@@ -238,6 +250,8 @@ class Fleet:
         self._settings = settings
         self._admin_tokens = {token.id: token for token in tokens}
         self._api_keys = {key.id: key for key in keys}
+        self._version = version
+        self._epoch = None if fence is None else fence.epoch
         self._doubt = False
         self._loaded = True
         self.changes.notify()
@@ -283,4 +297,5 @@ def _refusal(status: LeaseStatus) -> LlmgwError:
             hint="models go on being served; changes are possible again once the store answers",
         )
     leads = f"{status.leader_name} leads" if status.leader_name else "no control plane leads right now"
-    return NoLeader(f"this control plane does not lead: {leads}", hint="ask the control plane that leads")
+    where = f"at {status.leader_address}" if status.leader_address else "once there is one"
+    return NoLeader(f"this control plane does not lead: {leads}", hint=f"ask the control plane that leads, {where}")

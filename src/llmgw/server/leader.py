@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from llmgw.schema.errors import Fenced, LlmgwError, NoLeader, StoreUnavailable
+from llmgw.schema.lease import LeaseStatus, Standing
 from llmgw.telemetry import log
 
 LOOK_S = 0.1
 """Longest pause between two looks at the lease: leading ends by the clock, without anybody telling."""
-FOLLOW_S = 1.0
-"""How often a standby reads the rows, so that its gateways' view is at most this old."""
+FOLLOW_S = 0.5
+"""How often a standby asks whether the rows changed, so that its gateways' view is at most a second old."""
+LAPSED_S = 60.0
+"""How long agents stay while the store is away and nobody took the lease (spec, section 8)."""
 
 _log = log.get(__name__)
 
@@ -19,8 +22,8 @@ _log = log.get(__name__)
 class Right(Protocol):
     """The right to lead."""
 
-    def is_leader(self) -> bool:
-        """True while this process may lead."""
+    def status(self) -> LeaseStatus:
+        """Say where this process stands with the lease, by the clock of this moment."""
 
 
 class AgentDoor(Protocol):
@@ -34,19 +37,25 @@ class AgentDoor(Protocol):
 
 
 class Leadership:
-    """Loads, bootstraps, lets agents in and reconciles while the lease is held; follows the store otherwise."""
+    """Loads, bootstraps, lets agents in and reconciles while the lease is held; follows the store otherwise.
+
+    A lease that another took ends that at once. One that only lapsed, since the store is away, ends what needs it
+    (each write and order asks for itself); agents stay for a minute, so that a store that comes back finds them.
+    """
 
     def __init__(
         self,
         *,
         lease: Right,
         load: Callable[[], Awaitable[None]],
+        follow: Callable[[], Awaitable[None]],
         bootstrap: Callable[[], Awaitable[None]],
         agents: AgentDoor,
         reconcile: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._lease = lease
         self._load = load
+        self._read_changes = follow
         self._bootstrap = bootstrap
         self._agents = agents
         self._reconcile = reconcile
@@ -61,7 +70,7 @@ class Leadership:
         told: str | None = None
         while True:
             try:
-                await (self._lead() if self._lease.is_leader() else self._follow())
+                await (self._lead() if self._leads() else self._follow())
                 told = None
             except (Fenced, NoLeader, StoreUnavailable) as error:
                 # Once: a store that is away for hours is one event, not one a second.
@@ -74,13 +83,16 @@ class Leadership:
                 await asyncio.sleep(FOLLOW_S)
 
     async def _lead(self) -> None:
+        term = self._lease.status().term
         await self._load()
         await self._bootstrap()
+        if not self._holds(term):
+            return
         _log.info("leader.leads")
         self._agents.open()
         reconciling = asyncio.ensure_future(self._reconcile())
         try:
-            while self._lease.is_leader() and not reconciling.done():
+            while self._holds(term) and not reconciling.done():
                 await self._look()
         finally:
             # Agents first: each second they stay with us is one the next leader lacks them.
@@ -90,11 +102,22 @@ class Leadership:
             await _ended(reconciling)
 
     async def _follow(self) -> None:
-        await self._load()
+        await self._read_changes()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOLLOW_S):
-                while not self._lease.is_leader():
+                while not self._leads():
                     await self._look()
+
+    def _leads(self) -> bool:
+        return self._lease.status().standing is Standing.LEADING
+
+    def _holds(self, term: int) -> bool:
+        """True while nobody else can have led since `term` began, and the store is not away for too long."""
+        status = self._lease.status()
+        if status.term != term:
+            return False
+        lapsed = status.standing is Standing.LAPSED and status.lapsed_s is not None and status.lapsed_s < LAPSED_S
+        return status.standing is Standing.LEADING or lapsed
 
     async def _look(self) -> None:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import signal
 import socket
 from collections.abc import Iterator
@@ -17,9 +18,6 @@ from llmgw.server.listen import bind_tcp, bind_unix
 from llmgw.server.wiring import ControlPlane, build, gateway_socket
 from llmgw.telemetry import log
 from llmgw.telemetry.clock import SystemClock
-
-HTTP_GRACE_S = 5.0
-"""Seconds running requests may take when the process stops; agents and lease are long gone by then."""
 
 _log = log.get(__name__)
 
@@ -48,47 +46,49 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
     plane = build(config, clock)
     try:
         async with asyncio.TaskGroup() as group:
-            http = _Http(plane.app)
+            http = _Http(plane.app, grace_s=config.stop_grace_s)
             serving = group.create_task(http.serve(sockets=[api]))
             await plane.listener.start(agents)
             await plane.hub.start(gateways)
-            leading = group.create_task(plane.leadership.run())
             others = (
+                group.create_task(plane.leadership.run()),
                 group.create_task(plane.hub.run()),
                 group.create_task(plane.metrics.measure_lag(clock)),
                 group.create_task(plane.hearing.run()),
-                leading,
             )
             plane.lease.start()
             _log.info("server.started", api=config.api_listen, agents=config.agent_listen)
             await stop.wait()
-            _log.info("server.stopping")
-            await _let_go(plane, leading)
+            _log.info("server.stopping", grace_s=config.stop_grace_s)
+            await _let_go(plane)
+            # It stands by from here on: requests that run, and gateways, have its copy of the fleet until they end.
             http.should_exit = True
             await serving
             for task in others:
                 task.cancel()
     finally:
-        await _let_go(plane, None)
+        await _let_go(plane)
         await plane.hub.stop()
         await plane.store.close()
         _log.info("server.stopped")
 
 
-async def _let_go(plane: ControlPlane, leading: asyncio.Task[None] | None) -> None:
-    """Let agents go, then the lease: whoever leads next should find them looking for a leader. Twice does no harm."""
-    if leading is not None:
-        leading.cancel()
-        await asyncio.wait({leading})
+async def _let_go(plane: ControlPlane) -> None:
+    """Let agents go, then the lease: whoever leads next should find them looking for a leader. Twice does no harm.
+
+    Nothing here waits for a turn of the reconciler: a write of its that is under way is done before the release, since
+    it holds the lease row, and any later one is refused.
+    """
+    plane.lease.stop()
     plane.agents.close("this control plane stops")
-    await plane.listener.stop()
-    await asyncio.to_thread(plane.lease.release_and_stop)
+    plane.leadership.wake()
+    await asyncio.gather(plane.listener.stop(), asyncio.to_thread(plane.lease.release_and_stop))
 
 
 class _Http(uvicorn.Server):
     """The HTTP server inside a process whose signals are not its business."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, grace_s: float) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -100,7 +100,7 @@ class _Http(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=round(HTTP_GRACE_S),
+                timeout_graceful_shutdown=math.ceil(grace_s),
             )
         )
 

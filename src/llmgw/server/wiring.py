@@ -113,7 +113,12 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             await planner.stop()
 
     leadership = Leadership(
-        lease=lease, load=fleet.load, bootstrap=make_first_secrets, agents=agents, reconcile=reconcile
+        lease=lease,
+        load=fleet.load,
+        follow=fleet.follow,
+        bootstrap=make_first_secrets,
+        agents=agents,
+        reconcile=reconcile,
     )
     # Captured now, not read later: an upgrade changes the installed release underneath a running process.
     version = importlib.metadata.version("llmgw")

@@ -28,6 +28,7 @@ from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
+from llmgw.schema.member import Member
 from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
@@ -68,6 +69,22 @@ class MemoryStore:
         """Read the cluster settings."""
         return await self._rows.run("load_settings", lambda rows: dict(rows.tables.settings))
 
+    async def load_version(self) -> int:
+        """Read a number that grows with each write of a leader: equal numbers, equal tables."""
+        return await self._rows.run("load_version", lambda rows: rows.version)
+
+    async def load_members(self) -> tuple[Member, ...]:
+        """Read what control planes say of themselves, by name."""
+        return await self._rows.run("load_members", lambda rows: _by_id(rows.members))
+
+    async def save_member(self, member: Member) -> None:
+        """Insert or replace what one control plane says of itself; any may, whoever leads."""
+        await self._rows.run("save_member", lambda rows: rows.members.update({member.name: member}))
+
+    async def delete_member(self, name: str) -> None:
+        """Forget a control plane; no-op when it is not known."""
+        await self._rows.run("delete_member", lambda rows: rows.members.pop(name, None))
+
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest `limit` events with `seq` below `before`, newest first."""
         return await self._rows.run("load_events", lambda rows: rows.tables.newest_events(limit, before))
@@ -100,6 +117,7 @@ class MemoryLeaderStore:
             for write in writes:
                 changed.carry_out(write)
             rows.tables = changed
+            rows.version += 1
 
         await self._rows.run("apply", work)
 
@@ -216,6 +234,8 @@ class _Rows:
         self._lock = Lock()
         self.tables = _Tables()
         self.lease: LeaseRow | None = None
+        self.members: dict[str, Member] = {}
+        self.version = 0
         self.away = False
 
     async def run(self, name: str, work: "Callable[[_Rows], T]") -> T:

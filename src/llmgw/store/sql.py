@@ -11,6 +11,7 @@ from llmgw.schema.errors import InvalidInput
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
+from llmgw.schema.member import Member
 from llmgw.store import statements
 from llmgw.store.backend import Backend, Observe
 from llmgw.store.calls import Calls
@@ -67,6 +68,24 @@ class SqlStore:
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""
         return await self._calls.run("load_settings", statements.load_settings, write=False)
+
+    async def load_version(self) -> int:
+        """Read a number that grows with each write of a leader: equal numbers, equal tables."""
+        return await self._calls.run("load_version", statements.load_version, write=False)
+
+    async def load_members(self) -> tuple[Member, ...]:
+        """Read what control planes say of themselves, by name."""
+        return await self._calls.run("load_members", statements.load_members, write=False)
+
+    async def save_member(self, member: Member) -> None:
+        """Insert or replace what one control plane says of itself; any may, whoever leads."""
+        await self._calls.run("save_member", lambda connection: statements.save_member(connection, member), write=True)
+
+    async def delete_member(self, name: str) -> None:
+        """Forget a control plane; no-op when it is not known."""
+        await self._calls.run(
+            "delete_member", lambda connection: statements.delete_member(connection, name), write=True
+        )
 
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest `limit` events with `seq` below `before`, newest first."""

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
 
 from llmgw.ports import (
     AppendEvent,
@@ -26,6 +26,7 @@ from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
+from llmgw.schema.member import Member
 from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
@@ -64,6 +65,26 @@ def load_settings(connection: Connection) -> dict[str, str]:
     return {row.id: row.value for row in rows}
 
 
+def load_version(connection: Connection) -> int:
+    """Read the number that grows with each write of a leader."""
+    return int(connection.execute(select(tables.fleet_version.c.version)).scalar_one())
+
+
+def load_members(connection: Connection) -> tuple[Member, ...]:
+    """Read what control planes say of themselves."""
+    return _all(connection, tables.control_planes, Member)
+
+
+def save_member(connection: Connection, member: Member) -> None:
+    """Insert or replace what one control plane says of itself."""
+    _replace_unfenced(connection, tables.control_planes, member.name, _body(member))
+
+
+def delete_member(connection: Connection, name: str) -> None:
+    """Forget a control plane."""
+    _replace_unfenced(connection, tables.control_planes, name, None)
+
+
 def load_events(connection: Connection, limit: int, before: int | None) -> tuple[Event, ...]:
     """Read the newest events with a number below `before`, newest first."""
     events = tables.events.c
@@ -100,6 +121,8 @@ def carry_out(connection: Connection, writes: Sequence[Write]) -> None:
             rows.setdefault(table, {})[row_id] = row
     for table, by_id in rows.items():
         _replace(connection, table, by_id)
+    version = tables.fleet_version.c.version
+    connection.execute(update(tables.fleet_version).values({version: version + 1}))
     events = [{"body": _text(replace(write.event, seq=None))} for write in writes if isinstance(write, AppendEvent)]
     if events:
         connection.execute(insert(tables.events), events)
@@ -142,6 +165,12 @@ def _replace(connection: Connection, table: Table, by_id: Mapping[str, _Row]) ->
     kept = [{"id": row_id, **row} for row_id, row in by_id.items() if row is not None]
     if kept:
         connection.execute(insert(table), kept)
+
+
+def _replace_unfenced(connection: Connection, table: Table, row_id: str, row: _Row) -> None:
+    if table not in tables.UNFENCED:
+        raise ValueError(f"{table.name} is written by the leader only")
+    _replace(connection, table, {row_id: row})
 
 
 def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:

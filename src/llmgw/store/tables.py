@@ -18,6 +18,7 @@ model_statuses = _values("model_statuses")
 replicas = _values("replicas")
 api_keys = _values("api_keys")
 admin_tokens = _values("admin_tokens")
+control_planes = _values("control_planes")
 settings = Table("settings", metadata, Column("id", String, primary_key=True), Column("value", String, nullable=False))
 events = Table(
     "events",
@@ -39,3 +40,14 @@ lease = Table(
     Column("renewed_at", String, nullable=False),
 )
 """One row, with id 1. `renewed_at` is RFC 3339 text for people: no decision compares it with a clock."""
+
+fleet_version = Table(
+    "fleet_version",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("version", BigInteger, nullable=False),
+)
+"""One row, with id 1: grows with each write of a leader, so that a standby need not read tables that are as before."""
+
+UNFENCED = frozenset({control_planes})
+"""Tables that any control plane may write, whoever leads: what each says of itself."""

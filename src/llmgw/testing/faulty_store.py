@@ -6,6 +6,7 @@ from llmgw.ports import FleetRows, LeaderStore, Write
 from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
+from llmgw.schema.member import Member
 from llmgw.store.memory import MemoryStore
 
 
@@ -38,6 +39,22 @@ class FaultyStore:
     async def load_settings(self) -> dict[str, str]:
         """Read the settings."""
         return await self._store.load_settings()
+
+    async def load_version(self) -> int:
+        """Read the number of writes."""
+        return await self._store.load_version()
+
+    async def load_members(self) -> tuple[Member, ...]:
+        """Read the control planes."""
+        return await self._store.load_members()
+
+    async def save_member(self, member: Member) -> None:
+        """Save what a control plane says of itself."""
+        await self._store.save_member(member)
+
+    async def delete_member(self, name: str) -> None:
+        """Forget a control plane."""
+        await self._store.delete_member(name)
 
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest events."""

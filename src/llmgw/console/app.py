@@ -15,10 +15,20 @@ from llmgw.console.pages import Pages
 from llmgw.ports import Clock, Store
 from llmgw.schema.errors import LlmgwError
 from llmgw.server.fleet import Fleet
+from llmgw.server.history import KeptHistory
+from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.services.sessions import Sessions
 
 
-def build_console(fleet: Fleet, clock: Clock, store: Store, *, config: ServerConfig, version: str) -> ASGIApp:
+def build_console(
+    fleet: Fleet,
+    clock: Clock,
+    store: Store,
+    *,
+    config: ServerConfig,
+    version: str,
+    history: NodeHistory | None = None,
+) -> ASGIApp:
     """Build the console. It answers every path it is given, unknown ones with a page that says so."""
     files = assets.load()
     frame = Frame(
@@ -26,6 +36,7 @@ def build_console(fleet: Fleet, clock: Clock, store: Store, *, config: ServerCon
         clock=clock,
         store=store,
         config=config,
+        history=history or NodeHistory(fleet, KeptHistory(fleet, clock)),
         version=version,
         sessions=Sessions(fleet, clock),
         pages=Pages(clock, version=version, files=files),

@@ -9,6 +9,7 @@ from llmgw.console.pages import Pages
 from llmgw.ports import Clock, Store
 from llmgw.schema.key import AdminToken
 from llmgw.server.fleet import Fleet
+from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.services.sessions import Sessions
 
 COOKIE = "llmgw_session"
@@ -22,6 +23,7 @@ class Frame:
     clock: Clock
     store: Store
     config: ServerConfig
+    history: NodeHistory
     version: str
     sessions: Sessions
     pages: Pages

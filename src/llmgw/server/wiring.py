@@ -25,6 +25,7 @@ from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
 from llmgw.server.hearing import HearingClock
+from llmgw.server.history import KeptHistory
 from llmgw.server.http.app import build_app
 from llmgw.server.hub import Hub
 from llmgw.server.identity import SecretKind, new_holder_id, new_replica_id, new_secret
@@ -37,6 +38,7 @@ from llmgw.server.plan_process import PlanProcess
 from llmgw.server.process_metrics import ProcessMetrics
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
+from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.turn import Planner, Rules
 from llmgw.store.sql import SqlStore, open_store
 
@@ -55,6 +57,7 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     metrics: ProcessMetrics
     hearing: HearingClock
+    history: KeptHistory
     app: ASGIApp
 
 
@@ -120,6 +123,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         agents=agents,
         reconcile=reconcile,
     )
+    kept = KeptHistory(fleet, clock)
+    history = NodeHistory(fleet, kept)
     # Captured now, not read later: an upgrade changes the installed release underneath a running process.
     version = importlib.metadata.version("llmgw")
     loop = asyncio.get_running_loop()
@@ -137,14 +142,16 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         hub=Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock),
         metrics=metrics,
         hearing=hearing,
+        history=kept,
         app=build_app(
             fleet,
             clock,
             store,
             config=config,
             version=version,
+            history=history,
             process=metrics.samples,
-            console=build_console(fleet, clock, store, config=config, version=version),
+            console=build_console(fleet, clock, store, config=config, version=version, history=history),
         ),
     )
 

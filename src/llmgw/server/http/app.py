@@ -13,6 +13,7 @@ from llmgw.ports import Clock, Store
 from llmgw.schema.errors import LlmgwError
 from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
+from llmgw.server.history import KeptHistory
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http import keys, models, nodes, openapi, replicas
 from llmgw.server.http.auth import authorize
@@ -21,6 +22,7 @@ from llmgw.server.http.errors import JSON, on_client_gone, on_crash, on_http_err
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
+from llmgw.server.services.node_history import NodeHistory
 
 ROUTES: tuple[TypedRoute, ...] = (
     *fleet_routes.ROUTES,
@@ -38,14 +40,16 @@ def build_app(
     *,
     config: ServerConfig,
     version: str,
+    history: NodeHistory | None = None,
     process: Samples = tuple,
     console: ASGIApp | None = None,
 ) -> Starlette:
     """Put probes and API together; `console` answers every path that is neither.
 
-    `process` gives the metrics of this process itself.
+    `history` gives hours of nodes; without one, nothing is known of any. `process` gives the metrics of this process.
     """
-    context = Context(fleet=fleet, clock=clock, store=store, config=config, version=version)
+    history = history or NodeHistory(fleet, KeptHistory(fleet, clock))
+    context = Context(fleet=fleet, clock=clock, store=store, config=config, history=history, version=version)
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(
         routes=[

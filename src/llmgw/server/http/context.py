@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from llmgw.config.server import ServerConfig
 from llmgw.ports import Clock, Store
 from llmgw.server.fleet import Fleet
+from llmgw.server.services.node_history import NodeHistory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,5 +16,6 @@ class Context:
     clock: Clock
     store: Store
     config: ServerConfig
+    history: NodeHistory
     version: str
     """Release this process runs, captured when it started."""

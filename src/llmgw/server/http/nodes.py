@@ -4,6 +4,7 @@ from llmgw.schema.admin.agent_link import AgentLink
 from llmgw.schema.admin.drain import Drain, ReplacedSilent
 from llmgw.schema.admin.model import Removed
 from llmgw.schema.admin.node import NodeList, NodeRow
+from llmgw.schema.history import History
 from llmgw.schema.key import AdminRole
 from llmgw.schema.value import Value
 from llmgw.server.http.typed_route import Call, Nothing, TypedRoute
@@ -33,6 +34,10 @@ async def _list(call: Call[Nothing, Nothing]) -> NodeList:
 
 async def _get(call: Call[Nothing, Nothing]) -> NodeRow:
     return nodes.one_node(call.context.fleet, call.context.clock, call.path["id"])
+
+
+async def _history(call: Call[Nothing, Nothing]) -> History:
+    return await call.context.history.hour(call.path["id"])
 
 
 async def _cordon(call: Call[Nothing, IntentQuery]) -> NodeRow:
@@ -86,6 +91,15 @@ ROUTES = (
         summary="Show one node",
         handler=_get,
         answer=NodeRow,
+        tag=_TAG,
+    ),
+    TypedRoute(
+        method="GET",
+        path="/nodes/{id}/history",
+        role=AdminRole.VIEWER,
+        summary="Give an hour of a node's load, its models' cores and memory, and their queues",
+        handler=_history,
+        answer=History,
         tag=_TAG,
     ),
     TypedRoute(

@@ -58,3 +58,12 @@ async def test_the_word_that_silent_nodes_may_be_replaced_answers_with_their_nam
     await room.put_node()
     answer = await admin.post("/api/v1/nodes/replace-silent")
     assert (answer.status_code, answer.json()) == (200, {"nodes": []})
+
+
+async def test_a_nodes_hour_is_for_viewers_and_of_nodes_that_are_there(room, as_role):
+    await room.put_node()
+    viewer = await as_role(AdminRole.VIEWER)
+    answer = await viewer.get(f"{NODE}/history")
+    assert (answer.status_code, answer.json()["source"], answer.json()["series"]) == (200, "memory", [])
+    assert (await viewer.get("/api/v1/nodes/n9/history")).status_code == 404
+    assert (await (await as_role(None)).get(f"{NODE}/history")).status_code == 401

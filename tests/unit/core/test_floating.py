@@ -30,8 +30,10 @@ def test_an_address_on_the_leader_that_answers_has_no_problem():
         (
             {"macs": 2},
             FloatingState.ON_TWO_HOSTS,
-            "10.0.0.100 is on two hosts, on cp1 and on a machine that is no control plane: "
-            "restart keepalived on each that does not lead",
+            (
+                "10.0.0.100 is on two hosts, on cp1 and on a machine that is no control plane: "
+                "restart keepalived on each that does not lead"
+            ),
         ),
         (
             {"hosts": (host("cp1"), host("cp2")), "answered_by": None},

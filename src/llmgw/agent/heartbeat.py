@@ -5,12 +5,11 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from llmgw.agent.load import LoadMeter
 from llmgw.agent.obeyed import Obeyed
 from llmgw.link.client import AgentConnection
 from llmgw.schema.link import Heartbeat, Hello, LogReply, OrderRefused
 from llmgw.schema.node import NodeFacts
-from llmgw.schema.report import ShardReport
+from llmgw.schema.report import Load, ShardReport
 
 COALESCE_S = 0.02
 """Changes that come together go out together."""
@@ -28,6 +27,7 @@ class Heart:
         facts: Callable[[], NodeFacts],
         reports: Callable[[], tuple[ShardReport, ...]],
         obeyed: Callable[[], Obeyed],
+        load: Callable[[], Load | None],
     ) -> None:
         self._node = node
         self._token_file = token_file
@@ -35,7 +35,7 @@ class Heart:
         self._facts = facts
         self._reports = reports
         self._obeyed = obeyed
-        self._meter = LoadMeter()
+        self._load = load
         self._told: NodeFacts | None = None
         self._replies: deque[OrderRefused | LogReply] = deque()
         self._changed = asyncio.Event()
@@ -76,9 +76,7 @@ class Heart:
     async def _beat(self, connection: AgentConnection) -> None:
         facts = self._facts()
         news = facts if facts != self._told else None
-        beat = Heartbeat(
-            shards=self._reports(), generation=self._obeyed().generation, facts=news, load=self._meter.measure()
-        )
+        beat = Heartbeat(shards=self._reports(), generation=self._obeyed().generation, facts=news, load=self._load())
         if await connection.send(beat) and news is not None:
             self._told = news
 

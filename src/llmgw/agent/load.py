@@ -1,44 +1,69 @@
-"""The node's load, measured from one heartbeat to the next."""
+"""The node's load: measured again and again beside the loop, never on it, and told with its age."""
 
-import os
+import asyncio
 import time
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from llmgw.hardware import cpu, memory
-from llmgw.schema.report import Load
+from llmgw.agent import off_loop
+from llmgw.agent.node_load import NodeMeter
+from llmgw.agent.process_group import Identity
+from llmgw.agent.shard_load import ShardMeter
+from llmgw.schema.report import LOAD_EXPIRES_S, Load, ShardLoad
+from llmgw.telemetry import log
 
 AT_LEAST_S = 2.0
-"""Shorter spans say little: heartbeats sent at once reuse the last measurement, which carries its age."""
+"""Shorter spans say little: the kernel counts in hundredths of a second."""
+SHARDS_WAIT_S = 2.0
+"""Seconds to wait for engines: a process whose memory map is locked answers nobody, and may do so for long."""
+
+_log = log.get(__name__)
 
 
 class LoadMeter:
-    """Measures the share of busy processors between two calls."""
+    """Measures the node and its engines, one after the other, and keeps the newest measurement."""
 
-    def __init__(self) -> None:
-        self._times = cpu.read_times()
-        self._at = time.monotonic()
+    def __init__(self, groups: Callable[[], Mapping[str, Identity]], *, period_s: float) -> None:
+        self._groups = groups
+        self._period_s = max(AT_LEAST_S, period_s)
+        self._node = NodeMeter()
+        self._shards = ShardMeter()
+        self._late: asyncio.Future[tuple[ShardLoad, ...]] | None = None
         self._last: Load | None = None
+        self._at = 0.0
 
-    def measure(self) -> Load | None:
-        """Give the newest measurement with its age; `None` before the first span is over."""
-        now = time.monotonic()
-        if now - self._at >= AT_LEAST_S:
-            self._last, self._at = self._look(), now
-        if self._last is None:
+    def last(self) -> Load | None:
+        """Give the newest measurement with its age; `None` when there is none, or only one that is too old."""
+        age_s = time.monotonic() - self._at
+        if self._last is None or age_s > LOAD_EXPIRES_S:
             return None
-        return msgspec.structs.replace(self._last, age_s=round(now - self._at, 3))
+        return msgspec.structs.replace(self._last, age_s=round(age_s, 3))
 
-    def _look(self) -> Load:
-        before, self._times = self._times, cpu.read_times()
-        load1, load5, load15 = os.getloadavg()
-        now = memory.read()
-        return Load(
-            age_s=0.0,
-            cpu_percent=cpu.busy_percent(before, self._times),
-            load1=round(load1, 2),
-            load5=round(load5, 2),
-            load15=round(load15, 2),
-            memory_used_bytes=now.used_bytes,
-            memory_available_bytes=now.available_bytes,
-        )
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        pause_s = AT_LEAST_S  # the first span is short, so that a new agent soon says something
+        while True:
+            try:
+                await self.look()
+            except (OSError, ValueError) as error:
+                # What /proc looks like here we do not understand: no load is told, and the agent goes on.
+                _log.warning("load.unreadable", error=str(error))
+            await asyncio.sleep(pause_s)
+            pause_s = self._period_s
+
+    async def look(self) -> None:
+        """Measure once."""
+        at = time.monotonic()
+        node = await off_loop.call(self._node.measure, name="load")
+        shards = await self._look_at_shards()
+        self._last, self._at = msgspec.structs.replace(node, shards=shards), at
+
+    async def _look_at_shards(self) -> tuple[ShardLoad, ...]:
+        if self._late is not None and not self._late.done():
+            return ()
+        groups = self._groups()
+        future = off_loop.call(lambda: self._shards.measure(groups), name="shard-load")
+        done, _ = await asyncio.wait({future}, timeout=SHARDS_WAIT_S)
+        self._late = None if done else future  # what comes late is dropped: it has no age
+        return future.result() if done else ()

@@ -212,6 +212,26 @@ def members(identity: Identity, *, leader_known: bool) -> frozenset[int]:
     return found | _by_session(identity.pid) if leader_known else found
 
 
+def survey(identities: Iterable[Identity]) -> dict[str, list[proc.ProcessStat]]:
+    """Read the members of several groups by name, with one look over all processes at most.
+
+    Zombies are among those that are found by session. Each group's leader must be known to have lived all along.
+    """
+    found: dict[str, list[proc.ProcessStat]] = {}
+    by_session: dict[int, list[proc.ProcessStat]] = {}
+    for identity in identities:
+        pids = _inside(identity)
+        if pids:
+            stats = (proc.read_stat(pid) for pid in pids)
+            found[identity.name] = [stat for stat in stats if stat is not None]
+        else:
+            found[identity.name] = by_session.setdefault(identity.pid, [])
+    for stat in proc.processes() if by_session else ():
+        for leader in {stat.group, stat.session} & by_session.keys():
+            by_session[leader].append(stat)
+    return found
+
+
 def reap_strays(known: Iterable[int]) -> None:
     """Wait for ended processes that became ours because their parents died (we are a subreaper).
 

@@ -52,6 +52,15 @@ class Supervisor:
         ready = (run.status.record for run in self._runs.values() if run.status.phase is ShardPhase.READY)
         return tuple(self._door_shard(record) for record in ready)
 
+    def groups(self) -> dict[str, process_group.Identity]:
+        """Give the process groups of all engines that run, by shard."""
+        records = ((run.status.pid, run.status.record) for run in self._runs.values())
+        return {
+            record.desired.id: record.identity
+            for pid, record in records
+            if record.identity is not None and record.identity.pid == pid
+        }
+
     def readings(self) -> tuple[DoorReading, ...]:
         """Give the last readings of all engines' counters."""
         now = time.monotonic()

@@ -9,6 +9,7 @@ from llmgw.agent.discover import Discovery
 from llmgw.agent.door import DoorKeeper
 from llmgw.agent.engine_run import EngineTools
 from llmgw.agent.heartbeat import Heart
+from llmgw.agent.load import LoadMeter
 from llmgw.agent.local_state import LocalState
 from llmgw.agent.orders import Orders
 from llmgw.agent.supervise import Supervisor
@@ -42,6 +43,7 @@ class Agent:
         )
         self._supervisor = Supervisor(tools, self._shards_changed)
         self._discovery = Discovery(config, self._facts_changed)
+        self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s)
         self._heart = Heart(
             node=state.node_id(config.node_id),
             token_file=Path(config.token_file),
@@ -49,6 +51,7 @@ class Agent:
             facts=lambda: self._discovery.facts,
             reports=self._supervisor.reports,
             obeyed=lambda: self._orders.obeyed,
+            load=self._load.last,
         )
         self._orders = Orders(state=state, servers=config.servers, heart=self._heart, obey=self._obey)
         self._door = DoorKeeper(
@@ -61,6 +64,7 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._supervisor.run(lambda: (self._door.pid,) if self._door.pid else ()))
             group.create_task(self._discovery.run())
+            group.create_task(self._load.run())
             group.create_task(self._door.run())
             await self._supervisor.adopted.wait()
             await self._first_look()

@@ -35,17 +35,31 @@ def hierarchies(mounts: Iterable[Mount], membership: str) -> tuple[Hierarchy, ..
     return tuple(found)
 
 
-def cpu_limit(tree: Iterable[Hierarchy]) -> float | None:
-    """Give the tightest processor quota in cores; `None` without one."""
+class CpuLimit(Value, frozen=True, kw_only=True):
+    """A processor quota, and the group it is on."""
+
+    cores: float
+    folder: str
+
+
+def cpu_limit(tree: Iterable[Hierarchy]) -> CpuLimit | None:
+    """Give the tightest processor quota; `None` without one."""
     limits = []
     for hierarchy in tree:
         for folder in hierarchy.folders:
-            if hierarchy.unified:
-                limits.append(parse_cpu_max(_read(folder, "cpu.max")))
-            elif "cpu" in hierarchy.controllers:
-                quota, period = _read(folder, "cpu.cfs_quota_us"), _read(folder, "cpu.cfs_period_us")
-                limits.append(parse_cpu_max(f"{quota} {period}"))
-    return min((limit for limit in limits if limit is not None), default=None)
+            cores = _quota(hierarchy, folder)
+            if cores is not None:
+                limits.append(CpuLimit(cores=cores, folder=folder))
+    return min(limits, key=lambda limit: limit.cores, default=None)
+
+
+def charged_s(folder: str) -> float | None:
+    """Give the processor seconds charged to a group since it was made, of ended processes too; `None` if not told."""
+    used = _stat_value(_read(folder, "cpu.stat"), "usage_usec")
+    if used is not None:
+        return used / 1e6
+    used_ns = _read(folder, "cpuacct.usage")  # version 1, where cpu and cpuacct share a tree, as they mostly do
+    return int(used_ns) / 1e9 if used_ns.isdigit() else None
 
 
 def parse_cpu_max(text: str) -> float | None:
@@ -81,9 +95,8 @@ def memory_limits(tree: Iterable[Hierarchy]) -> tuple[MemoryLimit, ...]:
                 MemoryLimit(
                     limit_bytes=int(limit),
                     used_bytes=int(used) if used.isdigit() else None,
-                    reclaimable_bytes=_stat_value(
-                        stat, "inactive_file" if hierarchy.unified else "total_inactive_file"
-                    ),
+                    reclaimable_bytes=_stat_value(stat, "inactive_file" if hierarchy.unified else "total_inactive_file")
+                    or 0,
                 )
             )
     return tuple(found)
@@ -138,6 +151,10 @@ class ControlGroup:
             pids.update(int(line) for line in _read(folder, "cgroup.procs").split())
         return frozenset(pids)
 
+    def charged_s(self) -> float | None:
+        """Give the processor seconds charged to the group and those below it, of ended processes too."""
+        return charged_s(self.path)
+
     def kill(self) -> None:
         """Send SIGKILL to all of them at once."""
         with contextlib.suppress(OSError):  # gone already, which is what we want
@@ -185,9 +202,17 @@ def _read(folder: str, name: str) -> str:
         return ""
 
 
-def _stat_value(text: str, key: str) -> int:
+def _quota(hierarchy: Hierarchy, folder: str) -> float | None:
+    if hierarchy.unified:
+        return parse_cpu_max(_read(folder, "cpu.max"))
+    if "cpu" in hierarchy.controllers:
+        return parse_cpu_max(f"{_read(folder, 'cpu.cfs_quota_us')} {_read(folder, 'cpu.cfs_period_us')}")
+    return None
+
+
+def _stat_value(text: str, key: str) -> int | None:
     for line in text.splitlines():
         name, _, value = line.partition(" ")
         if name == key and value.isdigit():
             return int(value)
-    return 0
+    return None

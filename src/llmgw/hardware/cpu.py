@@ -2,9 +2,10 @@
 
 import os
 import platform
+from collections.abc import Collection
 from pathlib import Path
 
-from llmgw.hardware.cgroup import cpu_limit, hierarchies
+from llmgw.hardware.cgroup import CpuLimit, cpu_limit, hierarchies
 from llmgw.hardware.mounts import read_mounts
 from llmgw.schema.node import Host
 from llmgw.schema.value import Value
@@ -33,7 +34,7 @@ DECISIVE_FLAGS = (
 def discover() -> Host:
     """Describe operating system and processor of this machine."""
     model, flags = parse_cpuinfo(Path("/proc/cpuinfo").read_text(errors="replace"))
-    quota = cpu_limit(hierarchies(read_mounts(), Path("/proc/self/cgroup").read_text()))
+    limit = read_limit()
     return Host(
         os=_os_name(),
         kernel=platform.release(),
@@ -41,7 +42,7 @@ def discover() -> Host:
         cpu_model=model,
         cores_physical=physical_cores(_SYS_CPU),
         cores_logical=_online(_SYS_CPU),
-        cores_usable=usable_cores(len(os.sched_getaffinity(0)), quota),
+        cores_usable=usable_cores(len(os.sched_getaffinity(0)), limit.cores if limit else None),
         cpu_flags=flags,
     )
 
@@ -89,32 +90,61 @@ def parse_cpu_list(text: str) -> int:
 
 
 class CpuTimes(Value, frozen=True, kw_only=True):
-    """Busy and total ticks of all processors since boot."""
+    """Busy and total ticks of the processors we may run on, since boot."""
 
     busy: int
     total: int
 
 
-def parse_times(text: str) -> CpuTimes | None:
-    """Parse the first line of /proc/stat. Waiting for I/O is idle; guest time is part of user time already."""
-    name, *fields = text.split("\n", 1)[0].split()
-    ticks = [int(field) for field in fields[:8]]
-    if name != "cpu" or len(ticks) <= _IOWAIT:
+def parse_times(text: str, allowed: Collection[int] | None = None) -> CpuTimes | None:
+    """Parse /proc/stat: the processors named by `allowed`, or all together when it is absent or names an unknown one.
+
+    Waiting for a disk is idle: the processor could work. Stolen time is busy: the hypervisor gave the processor to
+    somebody else, so nothing is left of it for us. Guest time is part of user time already.
+    """
+    lines = {fields[0]: fields[1:9] for fields in map(str.split, text.splitlines()) if fields}
+    names = [f"cpu{number}" for number in allowed or ()]
+    if not names or not lines.keys() >= set(names):  # a container may show its processors under other numbers
+        names = ["cpu"]
+    rows = [[int(field) for field in lines.get(name, ())] for name in names]
+    if any(len(row) <= _IOWAIT for row in rows):
         return None
-    idle = ticks[_IDLE] + ticks[_IOWAIT]
-    return CpuTimes(busy=sum(ticks) - idle, total=sum(ticks))
+    total = sum(map(sum, rows))
+    return CpuTimes(busy=total - sum(row[_IDLE] + row[_IOWAIT] for row in rows), total=total)
 
 
 def read_times() -> CpuTimes | None:
-    """Read the counters of this machine."""
-    return parse_times(Path("/proc/stat").read_text())
+    """Read the counters of the processors this process may run on."""
+    return parse_times(Path("/proc/stat").read_text(), os.sched_getaffinity(0))
 
 
 def busy_percent(before: CpuTimes | None, after: CpuTimes | None) -> float | None:
-    """Give the share of all processors that worked between two readings, 0 to 100; `None` when it cannot be told."""
+    """Give the share of the processors that worked between two readings, 0 to 100; `None` when it cannot be told."""
     if before is None or after is None or after.total <= before.total:
         return None
-    return round(100.0 * max(0, after.busy - before.busy) / (after.total - before.total), 1)
+    share = (after.busy - before.busy) / (after.total - before.total)
+    return round(100.0 * min(1.0, max(0.0, share)), 1)
+
+
+def quota_percent(cores: float, used_s: float, span_s: float) -> float | None:
+    """Give the share of a quota of `cores` that was used in a span, 0 to 100: a group may overdraw it for a moment."""
+    if cores <= 0 or span_s <= 0:
+        return None
+    return round(100.0 * min(1.0, max(0.0, used_s / (cores * span_s))), 1)
+
+
+def read_limit() -> CpuLimit | None:
+    """Give the tightest processor quota this process lives under; `None` without one."""
+    return cpu_limit(hierarchies(read_mounts(), Path("/proc/self/cgroup").read_text()))
+
+
+def parse_loadavg(text: str) -> tuple[float, float, float] | None:
+    """Give the load averages of 1, 5 and 15 minutes from /proc/loadavg. Tasks that wait for disks count in them."""
+    try:
+        one, five, fifteen = (float(field) for field in text.split()[:3])
+    except ValueError:
+        return None
+    return one, five, fifteen
 
 
 def _online(root: Path) -> int | None:

@@ -14,14 +14,9 @@ class Memory(Value, frozen=True, kw_only=True):
     total_bytes: int | None
     """The tightest limit applied."""
     available_bytes: int | None
-    """What can be had without swapping, within the tightest limit."""
-
-    @property
-    def used_bytes(self) -> int | None:
-        """What is taken and cannot be had back."""
-        if self.total_bytes is None or self.available_bytes is None:
-            return None
-        return self.total_bytes - self.available_bytes
+    """What can be had without swapping, within all limits and what the machine has left."""
+    used_bytes: int | None
+    """What is taken and cannot be had back: of the machine, or under the tightest limit of the group it is on."""
 
 
 def read() -> Memory:
@@ -36,13 +31,26 @@ def usable(meminfo: str, limits: Iterable[MemoryLimit]) -> Memory:
     total, available = values.get("MemTotal"), values.get("MemAvailable")
     if available is None and "MemFree" in values:  # lxcfs and old kernels leave MemAvailable out
         available = values["MemFree"] + values.get("Cached", 0) + values.get("SReclaimable", 0)
-    for limit in limits:
-        if total is not None and limit.limit_bytes >= total:
-            continue
-        total = limit.limit_bytes
-        room = limit.limit_bytes - max(0, (limit.used_bytes or 0) - limit.reclaimable_bytes)
-        available = max(0, room if available is None else min(available, room))
-    return Memory(total_bytes=total, available_bytes=available)
+    used = None if total is None or available is None else total - available
+    real = [limit for limit in limits if total is None or limit.limit_bytes < total]
+    if not real:
+        return Memory(total_bytes=total, available_bytes=available, used_bytes=used)
+    rooms = [room for room in (available, *map(_room, real)) if room is not None]
+    tightest = min(real, key=lambda limit: limit.limit_bytes)
+    return Memory(
+        total_bytes=tightest.limit_bytes,
+        available_bytes=min(rooms, default=None),
+        used_bytes=_taken(tightest),
+    )
+
+
+def _taken(limit: MemoryLimit) -> int | None:
+    return None if limit.used_bytes is None else max(0, limit.used_bytes - limit.reclaimable_bytes)
+
+
+def _room(limit: MemoryLimit) -> int | None:
+    taken = _taken(limit)
+    return None if taken is None else max(0, limit.limit_bytes - taken)
 
 
 def parse_meminfo(text: str) -> dict[str, int]:

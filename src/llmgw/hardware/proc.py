@@ -25,9 +25,16 @@ class ProcessStat(Value, frozen=True, kw_only=True):
     session: int
     cpu_ticks: int
     """Processor time of the process and of its ended, waited-for children, in clock ticks."""
+    waited_ticks: int
+    """The children's part of it: their whole lives, charged at once when they were waited for."""
     resident_pages: int
     start_ticks: int
     """Start time in ticks since boot (field 22): with the boot id it names a process for good."""
+
+    @property
+    def own_ticks(self) -> int:
+        """Processor time of the process itself."""
+        return self.cpu_ticks - self.waited_ticks
 
     @property
     def gone(self) -> bool:
@@ -53,6 +60,7 @@ def parse_stat(text: str) -> ProcessStat:
         group=int(fields[2]),
         session=int(fields[3]),
         cpu_ticks=sum(int(field) for field in fields[11:15]),
+        waited_ticks=sum(int(field) for field in fields[13:15]),
         resident_pages=int(fields[21]),
         start_ticks=int(fields[19]),
     )

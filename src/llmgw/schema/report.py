@@ -7,6 +7,9 @@ from llmgw.schema.engine import EngineKind
 from llmgw.schema.replica import ShardPhase
 from llmgw.schema.value import Value
 
+LOAD_EXPIRES_S = 60.0
+"""A measurement older than a minute is left out everywhere, never repeated."""
+
 
 class Death(Value, frozen=True, kw_only=True):
     """How a shard's engine ended. `status` is `None` when it cannot be seen (an adopted process)."""

@@ -42,6 +42,16 @@ class AgentLease(Protocol):
         """Have the lease row's epoch raised: some agent obeyed a higher one, or this one from another holder."""
 
 
+class Directory(Protocol):
+    """Where agents reach the control planes."""
+
+    def agent_addresses(self) -> tuple[str, ...]:
+        """Give all addresses, this control plane's first."""
+
+    def leader_address(self) -> str | None:
+        """Give the leader's address; `None` when it is not known."""
+
+
 class Stream(Protocol):
     """One agent's open stream (`link.server.AgentStream`, or a simulated one)."""
 
@@ -67,11 +77,12 @@ class Agents:
     stamped by `hearing`, a clock that stands still while this process is deaf; default the same clock as loads.
     """
 
-    def __init__(self, *, live: LiveNodes, lease: AgentLease, clock: Clock, hearing: Clock | None = None) -> None:
+    def __init__(self, *, live: LiveNodes, lease: AgentLease, clock: Clock, hearing: Clock | None = None, directory: Directory | None = None) -> None:
         self._live = live
         self._lease = lease
         self._clock = clock
         self._hearing = hearing or clock
+        self._directory = directory
         self._open = False
         self._streams: dict[str, Stream] = {}
         self._sent: dict[int, DesiredState] = {}
@@ -135,12 +146,14 @@ class Agents:
         """Take an agent on, or say why not and where to go."""
         fence = self._lease.fence()
         if not self._open or fence is None:
-            return Refused(reason="this control plane does not lead")
+            leader = self._directory.leader_address() if self._directory is not None else None
+            return Refused(reason="this control plane does not lead", leader=leader)
         if _NODE_ID.fullmatch(hello.node) is None:
             return Refused(reason=f"node id {hello.node!r} is not letters, digits, dots and dashes (63 at most)")
         if self._foreign(fence, hello.epoch, hello.holder):
             return Refused(reason=f"epoch {hello.epoch} was obeyed already; this control plane raises its own")
-        return Welcome(epoch=fence.epoch, holder=fence.holder)
+        servers = self._directory.agent_addresses() if self._directory is not None else ()
+        return Welcome(epoch=fence.epoch, holder=fence.holder, servers=servers)
 
     def opened(self, stream: Stream, hello: Hello) -> None:
         """Take an agent's stream on; it replaces an older one of the same node."""
@@ -150,6 +163,7 @@ class Agents:
             self._sent.pop(older.number, None)
         self._streams[hello.node] = stream
         now = self._hearing.monotonic()
+        known = self._live.get(hello.node)
         live = Live(
             node=hello.node,
             stream=stream.number,
@@ -158,6 +172,9 @@ class Agents:
             generation=hello.generation,
             connected=True,
             heard_at=now,
+            # A broken stream makes a measurement no older than it is.
+            load=known.load if known is not None else None,
+            load_at=known.load_at if known is not None else None,
         )
         _log.info("agent.connected", node=hello.node, shards=len(hello.shards))
         self._live.put(live)

@@ -3,12 +3,9 @@
 import msgspec
 
 from llmgw.schema.node import NodeFacts
-from llmgw.schema.report import Load, ShardReport
+from llmgw.schema.report import LOAD_EXPIRES_S, Load, ShardReport
 from llmgw.schema.value import Value
 from llmgw.server.changes import Changes
-
-LOAD_EXPIRES_S = 60.0
-"""A measurement older than a minute is left out everywhere, never repeated."""
 
 
 class Live(Value, frozen=True, kw_only=True):
@@ -33,7 +30,7 @@ class Live(Value, frozen=True, kw_only=True):
         """Give the last load with its age grown to `now` (monotonic); `None` when unknown or over a minute old."""
         if self.load is None or self.load_at is None:
             return None
-        age = self.load.age_s + (now - self.load_at)
+        age = max(0.0, self.load.age_s) + (now - self.load_at)
         if age > LOAD_EXPIRES_S:
             return None
         return msgspec.structs.replace(self.load, age_s=age)

@@ -7,6 +7,7 @@ import pytest
 from llmgw.agent.heartbeat import Heart
 from llmgw.agent.obeyed import Obeyed
 from llmgw.schema.link import Heartbeat, LogReply
+from llmgw.schema.report import Load
 from llmgw.testing.factories import make_node
 
 
@@ -45,6 +46,7 @@ class Room:
             facts=lambda: self.facts,
             reports=tuple,
             obeyed=lambda: Obeyed(epoch=2, holder="h", generation=7),
+            load=lambda: Load(age_s=0.5, cpu_percent=12.0),
         )
 
 
@@ -75,7 +77,7 @@ async def test_changes_are_told_at_once_and_together(room):
     for _ in range(5):
         room.heart.changed()
     beat = await room.link.next()
-    assert beat == Heartbeat(shards=(), generation=7, facts=None, load=beat.load)
+    assert beat == Heartbeat(shards=(), generation=7, facts=None, load=Load(age_s=0.5, cpu_percent=12.0))
     await asyncio.sleep(0.1)
     assert room.link.sent == []
 

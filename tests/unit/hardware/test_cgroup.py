@@ -17,7 +17,8 @@ def test_the_tightest_quota_on_the_way_up_counts(tmp_path):
     leaf.mkdir(parents=True)
     (leaf / "cpu.max").write_text("max 100000\n")
     (tmp_path / "a" / "cpu.max").write_text("150000 100000\n")
-    assert cgroup.cpu_limit(tree(tmp_path, "0::/a/b\n")) == 1.5
+    limit = cgroup.cpu_limit(tree(tmp_path, "0::/a/b\n"))
+    assert limit == cgroup.CpuLimit(cores=1.5, folder=str(tmp_path / "a"))
 
 
 def test_version_one_limits_are_found_by_their_controller(tmp_path):
@@ -39,14 +40,22 @@ def test_version_two_memory_without_a_limit_is_no_limit(tmp_path):
 
 def test_a_membership_that_the_mount_does_not_show_is_read_at_the_mount(tmp_path):
     (tmp_path / "cpu.max").write_text("200000 100000\n")
-    assert cgroup.cpu_limit(tree(tmp_path, "0::/another/namespace\n")) == 2.0
+    assert cgroup.cpu_limit(tree(tmp_path, "0::/another/namespace\n")).cores == 2.0
 
 
 def test_a_mount_of_a_part_of_the_tree_is_matched_by_its_root(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "cpu.max").write_text("50000 100000\n")
     mounts = parse_mountinfo(f"41 31 0:38 /docker/x {tmp_path} rw - cgroup2 cgroup2 rw")
-    assert cgroup.cpu_limit(cgroup.hierarchies(mounts, "0::/docker/x/inner\n")) == 0.5
+    assert cgroup.cpu_limit(cgroup.hierarchies(mounts, "0::/docker/x/inner\n")).cores == 0.5
+
+
+def test_what_a_group_was_charged_is_told_by_both_versions(tmp_path):
+    assert cgroup.charged_s(str(tmp_path)) is None
+    (tmp_path / "cpuacct.usage").write_text("2500000000\n")
+    assert cgroup.charged_s(str(tmp_path)) == 2.5
+    (tmp_path / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    assert cgroup.charged_s(str(tmp_path)) == 1.5
 
 
 @pytest.mark.parametrize("text", ["", "max 100000", "-1 100000", "100000 0", "nonsense"])

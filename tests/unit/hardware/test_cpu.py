@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 from llmgw.hardware import cpu
@@ -45,6 +46,46 @@ def test_waiting_for_a_disk_is_not_busy():
     assert times is not None
     assert times.busy == 301854 + 612 + 111922 + 2 + 3944
     assert times.total == times.busy + 8979004 + 3552
+
+
+def test_only_the_processors_we_may_run_on_count():
+    text = (FIXTURES / "procfs-stat.txt").read_text()
+    two = cpu.parse_times(text, {1, 3})
+    assert two is not None
+    assert two.busy == (47869 + 23 + 16474 + 0 + 46) + (47054 + 102 + 15683 + 0 + 60)
+    assert two.total == two.busy + (1110787 + 591) + (1113230 + 533)
+
+
+def test_processors_under_other_numbers_count_all_together():
+    text = (FIXTURES / "procfs-stat.txt").read_text()
+    assert cpu.parse_times(text, {1, 64}) == cpu.parse_times(text)
+
+
+def test_what_the_hypervisor_took_is_not_left_for_us():
+    before, after = cpu.parse_times("cpu 0 0 0 0 0 0 0 0 0 0"), cpu.parse_times("cpu 10 0 0 60 10 0 0 20 0 0")
+    assert cpu.busy_percent(before, after) == 30.0
+
+
+def test_a_recorded_pair_of_a_machine_without_a_rest_is_all_busy():
+    pair = json.loads((FIXTURES / "group-pair.json").read_text())
+    before, after = (cpu.parse_times(pair[look]["stat"]) for look in ("first", "second"))
+    assert cpu.busy_percent(before, after) == 99.9
+
+
+def test_waiting_time_that_the_kernel_corrects_downwards_makes_no_negative_share():
+    before, after = cpu.CpuTimes(busy=100, total=1000), cpu.CpuTimes(busy=99, total=1100)
+    assert cpu.busy_percent(before, after) == 0.0
+
+
+def test_a_quota_is_used_up_rather_than_overdrawn():
+    assert cpu.quota_percent(2.0, used_s=5.0, span_s=5.0) == 50.0
+    assert cpu.quota_percent(2.0, used_s=11.0, span_s=5.0) == 100.0
+    assert cpu.quota_percent(2.0, used_s=1.0, span_s=0.0) is None
+
+
+def test_load_averages_are_the_first_three():
+    assert cpu.parse_loadavg((FIXTURES / "procfs-loadavg.txt").read_text()) == (0.02, 0.04, 0.05)
+    assert cpu.parse_loadavg("") is None
 
 
 def test_busy_is_the_share_between_two_readings():

@@ -13,6 +13,7 @@ def test_a_stat_line_gives_group_session_time_and_start():
     assert (stat.pid, stat.name, stat.state, stat.parent) == (26231, "vim", "R", 5392)
     assert (stat.group, stat.session) == (7446, 5392)
     assert stat.cpu_ticks == 1677 + 44 + 158 + 99
+    assert (stat.own_ticks, stat.waited_ticks) == (1677 + 44, 158 + 99)
     assert stat.start_ticks == 82375
     assert stat.resident_pages == 1981
 

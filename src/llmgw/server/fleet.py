@@ -15,6 +15,7 @@ from llmgw.schema.errors import LlmgwError, NoLeader, StoreUnavailable
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseStatus, Standing
 from llmgw.schema.link import LogReply
+from llmgw.schema.report import Load
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.fold import fold, ordered
@@ -139,6 +140,11 @@ class Fleet:
     def node_live(self, node: str) -> Live | None:
         """Give what a node's agent says now; `None` when not heard since this control plane leads."""
         return self._live.get(node)
+
+    def fresh_load(self, node: str) -> Load | None:
+        """Give a node's last load measurement with its age now; `None` when unknown or over a minute old."""
+        live = self._live.get(node)
+        return None if live is None else live.fresh_load(self._clock.monotonic())
 
     def demand(self) -> dict[str, list[tuple[str, ModelDemand]]]:
         """Give the demand that has not expired: per model, (gateway, demand)."""

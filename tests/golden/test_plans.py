@@ -1,6 +1,7 @@
 """Plans as people read them. Each scenario is a script: a fleet, then steps; the text shows every plan."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import msgspec
 
@@ -8,7 +9,7 @@ from llmgw.core.plan_lint import lint
 from llmgw.core.plan_text import plan_text
 from llmgw.core.planner import plan
 from llmgw.core.snapshot import Snapshot
-from llmgw.schema.model import ModelStatus, Parked, Profile
+from llmgw.schema.model import ModelStatus, NodeFailure, Parked, Profile
 from llmgw.schema.node import Intent, Node, Reachability
 from llmgw.schema.plan import Claim
 from llmgw.schema.replica import ReplicaState
@@ -74,6 +75,21 @@ def gpu_node(name: str, count: int = 8, *, fabric: str | None = None) -> Node:
 def gpu_model(name: str, devices: int, *, nodes: int = 1, replicas: int = 1, revision: int = 1):
     profile = Profile(nodes=nodes, devices_per_node=devices, device_class=H100)
     return make_want(make_model(name, min=replicas, profile=profile, revision=revision))
+
+
+def test_a_node_where_it_failed_of_late(golden: Golden) -> None:
+    fleet = [make_node(name) for name in ("n1", "n2", "n3")]
+    told = tuple(NodeFailure(node=name, at=NOW) for name in ("n1", "n1", "n2"))
+    status = ModelStatus(model="demo", failed_on=told)
+    script = Script("Of equal nodes", make_snapshot(fleet, [make_want(make_model(), status=status)]))
+    script.plan("it failed twice on n1 and once on n2, within the hour")
+    script.change(models=(make_want(make_model("other")),), replicas=())
+    script.plan("another model failed nowhere")
+    script.change(models=(make_want(make_model(), status=status),), replicas=(), now=NOW + timedelta(hours=1))
+    script.plan("an hour later that is forgotten")
+    script.change(nodes=tuple(make_seen(node) for node in fleet[:1]), replicas=(), now=NOW)
+    script.plan("there is no other node")
+    golden("plans/recent-failures.txt", script.text)
 
 
 def test_one_machine_serves_one_model(golden: Golden) -> None:

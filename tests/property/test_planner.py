@@ -14,6 +14,7 @@ from llmgw.core.feasible import Rooms
 from llmgw.core.fit import need_of
 from llmgw.core.offer import Offers
 from llmgw.core.overtaken import still_true
+from llmgw.core.parking import REMEMBERED
 from llmgw.core.plan_lint import lint
 from llmgw.core.plan_text import told_of
 from llmgw.core.planner import LOOKING_TIME, plan
@@ -22,7 +23,7 @@ from llmgw.core.shard_env import shard_env
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
 from llmgw.core.wants import parked
 from llmgw.schema.fabric import Fabric
-from llmgw.schema.model import ModelStatus, Parked, Profile
+from llmgw.schema.model import ModelStatus, NodeFailure, Parked, Profile
 from llmgw.schema.node import Intent, NodeFacts, Reachability
 from llmgw.schema.plan import Claim
 from llmgw.schema.replica import Replica, ReplicaState
@@ -93,6 +94,8 @@ def model(draw: st.DrawFn, name: str) -> ModelSnapshot:
     status = ModelStatus(model=name, revision=draw(st.sampled_from([revision, revision, 1])))
     if draw(st.integers(0, 5)) == 0:
         status = msgspec.structs.replace(status, parked=Parked(failures=5, reason="broken", since=NOW))
+    failures = draw(st.lists(st.sampled_from(["n0", "n1", "n9"]), max_size=3))
+    status = msgspec.structs.replace(status, failed_on=tuple(NodeFailure(node=n, at=NOW) for n in failures))
     made = make_model(
         name,
         source=draw(st.sampled_from([*PATHS, "hf:org/repo@main"])),
@@ -314,6 +317,33 @@ def test_an_empty_node_more_never_makes_a_model_unplaceable(snapshot: Snapshot, 
     more = make_snapshot([*snapshot.nodes, make_seen(make_node("zz"))], [want])
     if plan(alone).placements:
         assert plan(more).placements
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.sampled_from([1, 2]), st.data())
+def test_among_equal_nodes_those_with_the_fewest_recent_failures_are_taken(
+    failures: list[int], shards: int, data: st.DataObject
+) -> None:
+    fleet = [make_node(f"n{number}", fabrics=["ib-a"]) for number in range(len(failures))]
+    told = [NodeFailure(node=f"n{n}", at=NOW) for n, count in enumerate(failures) for _ in range(count)]
+    status = ModelStatus(model="demo", failed_on=tuple(data.draw(st.permutations(told))))
+    made = plan(make_snapshot(fleet, [make_want(make_model(profile=Profile(nodes=shards)), status=status)]))
+    if len(failures) < shards:
+        assert made.placements == ()
+        return
+    taken = {allocation.node for allocation in made.placements[0].allocations}
+    assert taken == set(sorted((node.id for node in fleet), key=lambda n: (failures[int(n[1:])], n))[:shards])
+    forgotten = make_snapshot(fleet, [make_want(make_model(), status=status)], now=NOW + REMEMBERED)
+    assert plan(forgotten).placements[0].allocations[0].node == "n0"
+
+
+@given(fleet(), model("one"), st.lists(st.sampled_from([f"n{number}" for number in range(6)]), max_size=8))
+def test_failures_never_make_a_model_unplaceable(snapshot: Snapshot, want: ModelSnapshot, nodes: list[str]) -> None:
+    want = make_want(msgspec.structs.replace(want.model, min=1), claim=want.claim)
+    told = tuple(NodeFailure(node=node, at=NOW) for node in nodes)
+    failed = msgspec.structs.replace(want, status=msgspec.structs.replace(want.status, failed_on=told))
+    assert bool(plan(make_snapshot(snapshot.nodes, [want])).placements) == bool(
+        plan(make_snapshot(snapshot.nodes, [failed])).placements
+    )
 
 
 @given(st.integers(1, 24), st.integers(1, 6))

@@ -73,28 +73,41 @@ class Rooms:
         self._seen: dict[str, tuple[Opening, ...]] = {}
         self._judged: dict[Need, dict[Kind, tuple[Refusal | None, Refusal | None]]] = {}
         self._openings: dict[tuple[Need, str | None], tuple[Opening, ...]] = {}
+        self._openings_of: dict[Need, tuple[Opening, ...]] = {}
         self.classes = tuple(sorted({count.device_class for kind in self.shelves for count in kind.devices}))
         self.fabrics = tuple(sorted({fabric for kind in self.shelves for fabric in kind.fabrics}))
 
     def groups(self, need: Need, device_class: str | None, fabric: str | None) -> dict[BlockRank, list[Group]]:
         """Give the nodes with enough free devices of a class, by rank; in a fabric where one is named."""
         found: dict[BlockRank, list[Group]] = {}
+        devices = need.devices
         for opening in self.openings(need):
-            if fabric is not None and fabric not in opening.kind.fabrics:
+            kind = opening.kind
+            if fabric is not None and fabric not in kind.fabrics:
                 continue
-            at = None if device_class is None else opening.kind.place_of(device_class)
+            at = None if device_class is None else kind.place_of(device_class)
             if device_class is not None and at is None:
                 continue
-            for shelf in self.shelves[opening.kind].values():
+            for shelf in self.shelves[kind].values():
                 free = 0 if at is None else shelf.free[at]
-                if free >= need.devices:
-                    rank = block_rank(opening.kind, at, free, need, assumed=opening.assumed)
-                    found.setdefault(rank, []).append(Group(shelf, opening.members))
+                if free < devices:
+                    continue
+                rank = block_rank(kind, at, free, devices, assumed=opening.assumed)
+                group = Group(shelf, opening.members)
+                if rank in found:
+                    found[rank].append(group)
+                else:
+                    found[rank] = [group]
         return found
 
     def openings(self, need: Need) -> tuple[Opening, ...]:
         """Give the nodes that a need may go to, apart from its amounts."""
-        alike = apart(need)
+        found = self._openings_of.get(need)
+        if found is None:
+            found = self._openings_of[need] = self._open(apart(need), need)
+        return found
+
+    def _open(self, alike: Need, need: Need) -> tuple[Opening, ...]:
         found = self._openings.get((alike, need.path))
         if found is None:
             kinds = self._open_kinds(need)
@@ -138,13 +151,9 @@ class Rooms:
         ledger = self.ledgers[node]
         kind, sight = ledger.offer.kind, ledger.offer.sight
         before, after = self.kind_refusals(need)[kind]
-        why = (
-            before
-            or weights_refusal(sight, need)
-            or after
-            or spare_refusal(kind, ledger.spare(), need, classes_of(need, self.classes))
-            or _alone(need)
-        )
+        why = before or weights_refusal(sight, need) or after
+        if why is None:
+            why = spare_refusal(kind, ledger.spare(), need, classes_of(need, self.classes)) or _alone(need)
         return Rejection(node=node, constraint=why.constraint, detail=self.detail(node, why))
 
     def detail(self, node: str, why: Refusal) -> str:
@@ -165,11 +174,14 @@ class Rooms:
 
     def kind_refusals(self, need: Need) -> dict[Kind, tuple[Refusal | None, Refusal | None]]:
         """Give for each kind the first constraint that comes before the weights, and the first that comes after."""
-        alike = apart(need)
-        found = self._judged.get(alike)
+        found = self._judged.get(need)
         if found is None:
-            found = {kind: (before_weights(kind, alike), after_weights(kind, alike)) for kind in self.shelves}
-            self._judged[alike] = found
+            alike = apart(need)
+            found = self._judged.get(alike)
+            if found is None:
+                found = {kind: (before_weights(kind, alike), after_weights(kind, alike)) for kind in self.shelves}
+                self._judged[alike] = found
+            self._judged[need] = found
         return found
 
     def _open_kinds(self, need: Need) -> frozenset[Kind]:

@@ -5,13 +5,18 @@ a parked model stays parked until an operator unparks it or changes it, never by
 once its replica has been ready for a while: engines that get ready and die, again and again, end parked too.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
-from llmgw.schema.model import ModelStatus, Parked
+from llmgw.schema.model import ModelStatus, NodeFailure, Parked
 from llmgw.schema.report import Death
 from llmgw.schema.value import Value
+
+REMEMBERED = timedelta(hours=1)
+"""A failure on a node speaks against it for so long."""
+KEPT_FAILURES = 10
 
 
 class BackoffPolicy(Value, frozen=True, kw_only=True):
@@ -54,6 +59,20 @@ def after_early_death(status: ModelStatus, death: Death, policy: BackoffPolicy, 
     """
     after = after_failure(status, death, policy, now)
     return after if status.failures else msgspec.structs.replace(after, retry_at=None)
+
+
+def after_failure_on(status: ModelStatus, node: str, now: datetime) -> ModelStatus:
+    """Give the status with one more failure on a node: another replica had better go elsewhere for a while.
+
+    Whatever the cause: that of the environment is one of this node as well.
+    """
+    failed_on = (*recent(status.failed_on, now), NodeFailure(node=node, at=now))[-KEPT_FAILURES:]
+    return msgspec.structs.replace(status, failed_on=failed_on)
+
+
+def recent(failures: Iterable[NodeFailure], now: datetime) -> tuple[NodeFailure, ...]:
+    """Give those of the last hour."""
+    return tuple([failure for failure in failures if now - failure.at < REMEMBERED])
 
 
 def unparked(status: ModelStatus) -> ModelStatus:

@@ -1,13 +1,13 @@
 """Where one replica goes: all of its shards or none, on one fabric, with equal devices of one class per node."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
 from llmgw.core.feasible import Group, Rooms
 from llmgw.core.fit import Need, classes_of
 from llmgw.core.offer import MILLI
-from llmgw.core.rank import BlockRank, Rank
+from llmgw.core.rank import Beside, BlockRank, Rank, rank
 from llmgw.schema.device import Device
 from llmgw.schema.plan import Allocation
 
@@ -17,7 +17,7 @@ class _Asked(NamedTuple):
 
     rooms: Rooms
     need: Need
-    same_model: Mapping[str, int]
+    beside: Beside
 
 
 class _Choice(NamedTuple):
@@ -31,22 +31,21 @@ class _Choice(NamedTuple):
     fabric: str
 
 
-def place(rooms: Rooms, need: Need, same_model: Mapping[str, int]) -> tuple[Allocation, ...] | None:
+def place(rooms: Rooms, need: Need, beside: Beside) -> tuple[Allocation, ...] | None:
     """Give one allocation per shard in rank order, or `None` when the replica fits nowhere as a whole.
 
-    `same_model` counts the model's replicas per node. Nothing is claimed.
+    Nothing is claimed.
     """
-    asked = _Asked(rooms, need, same_model)
-    choices = [
-        choice
-        for device_class in classes_of(need, rooms.classes)
-        for fabric in _fabrics(rooms, need)
-        if (choice := _choose(asked, device_class, fabric)) is not None
-    ]
-    best = min(choices, default=None)
+    asked = _Asked(rooms, need, beside)
+    best: _Choice | None = None
+    for device_class in classes_of(need, rooms.classes):
+        for fabric in _fabrics(rooms, need):
+            choice = _choose(asked, device_class, fabric)
+            if choice is not None and (best is None or choice < best):
+                best = choice
     if best is None:
         return None
-    nodes = sorted(rank.node for rank in best.ranks)
+    nodes = sorted([one.node for one in best.ranks])
     return tuple([_allocation(rooms, need, node, best) for node in nodes])
 
 
@@ -58,20 +57,19 @@ def _fabrics(rooms: Rooms, need: Need) -> tuple[str | None, ...]:
 
 
 def _choose(asked: _Asked, device_class: str | None, fabric: str | None) -> _Choice | None:
-    need = asked.need
-    groups = asked.rooms.groups(need, device_class, fabric)
-    if need.nodes > sum([len(group.shelf.entries) for alike in groups.values() for group in alike]):
+    groups, wanted = asked.rooms.groups(asked.need, device_class, fabric), asked.need.nodes
+    if wanted > 1 and wanted > sum([len(group.shelf.entries) for alike in groups.values() for group in alike]):
         return None
     best: list[Rank] = []
     for block in sorted(groups):
-        best.extend(_best(asked, groups[block], block, need.nodes - len(best)))
-        if len(best) == need.nodes:
+        best += _best(asked, groups[block], block, wanted - len(best))
+        if len(best) == wanted:
             break
     else:
         return None
     return _Choice(
-        losses=best[0].block if need.nodes == 1 else tuple(map(sum, zip(*[r.block for r in best], strict=True))),
-        others=_fitting(need, groups.values()) - need.nodes if need.nodes > 1 else 0,
+        losses=best[0].block if wanted == 1 else tuple(map(sum, zip(*[one.block for one in best], strict=True))),
+        others=_fitting(asked.need, groups.values()) - wanted if wanted > 1 else 0,
         ranks=tuple(best),
         device_class=device_class or "",
         fabric=fabric or "",
@@ -81,26 +79,29 @@ def _choose(asked: _Asked, device_class: str | None, fabric: str | None) -> _Cho
 def _best(asked: _Asked, alike: list[Group], block: BlockRank, wanted: int) -> list[Rank]:
     """Rank the best nodes of groups whose choice costs the fleet the same: those without a replica of the model first.
 
-    Of each group the first few that fit suffice, since it is in order.
+    Of each group the first few that fit suffice, since it is in order but for the failures, and each of those can
+    push one node back.
     """
+    need, beside = asked.need, asked.beside
+    few = wanted + len(beside.failures)
     found = [
-        Rank(block, 0, *entry)
+        rank(block, entry, beside)
         for group in alike
-        for entry in islice(group.shelf.fitting(asked.need, group.members, asked.same_model), wanted)
+        for entry in islice(group.shelf.fitting(need, group.members, beside.replicas), few)
     ]
-    if len(found) < wanted:
+    if len(found) < wanted and beside.replicas:
         found.extend(_shared(asked, alike, block))
     found.sort()
     return found[:wanted]
 
 
 def _shared(asked: _Asked, alike: list[Group], block: BlockRank) -> Iterator[Rank]:
-    for node, count in asked.same_model.items():
+    for node in asked.beside.replicas:
         shelf, entry = asked.rooms.place_of(node)
         for group in alike:
             is_member = group.shelf is shelf and (group.members is None or node in group.members)
             if is_member and shelf.fits(entry, asked.need):
-                yield Rank(block, count, *entry)
+                yield rank(block, entry, asked.beside)
 
 
 def _fitting(need: Need, groups: Iterable[list[Group]]) -> int:

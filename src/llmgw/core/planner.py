@@ -16,6 +16,7 @@ from llmgw.core.fit import Need
 from llmgw.core.offer import Offers
 from llmgw.core.placement import place
 from llmgw.core.plan_text import counted_sentence
+from llmgw.core.rank import Beside
 from llmgw.core.refusals import Refused, refused
 from llmgw.core.room_maker import RoomMaker
 from llmgw.core.snapshot import Snapshot
@@ -91,16 +92,19 @@ def _place_all(
     placed: list[tuple[Want, tuple[Allocation, ...]]] = []
     short: list[Want] = []
     hopeless: set[Need] = set()
-    same_model: dict[str, dict[str, int]] = {}
+    here: dict[str, dict[str, int]] = {}
     for want in wants:
-        beside = same_model.setdefault(want.model.model.name, dict(want.same_model))
-        allocations = None if want.need in hopeless else place(now, want.need, beside)
+        need, replicas = want.need, here.get(want.model.model.name)
+        if replicas is None:
+            replicas = here[want.model.model.name] = dict(want.beside.replicas)
+        beside = Beside(replicas, want.beside.failures)
+        allocations = None if need in hopeless else place(now, need, beside)
         if allocations is not None:
             placed.append((want, allocations))
-        elif coming is not now and want.need not in hopeless:
-            allocations = place(coming, want.need, beside)
+        elif coming is not now and need not in hopeless:
+            allocations = place(coming, need, beside)
         if allocations is None:
-            hopeless.add(want.need)
+            hopeless.add(need)
             short.append(want)
             continue
         claims.extend(allocations)
@@ -108,7 +112,7 @@ def _place_all(
             now.claim(allocation)
             if coming is not now:
                 coming.claim(allocation)
-            beside[allocation.node] = beside.get(allocation.node, 0) + 1
+            replicas[allocation.node] = replicas.get(allocation.node, 0) + 1
     return placed, short
 
 

@@ -17,7 +17,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from llmgw.core.amounts import counted
-from llmgw.core.parking import BackoffPolicy, after_early_death, after_failure, after_success, for_revision
+from llmgw.core.parking import (
+    BackoffPolicy,
+    after_early_death,
+    after_failure,
+    after_failure_on,
+    after_success,
+    for_revision,
+)
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.model import Model, ModelStatus, Parked
 from llmgw.schema.replica import Replica, ReplicaState, Restart, Shard, ShardPhase
@@ -121,7 +128,7 @@ def _watch_ready(seen: Replica, before: Replica, known: _Known) -> Step:
         return _give_up(seen, shard, cause, known)
     if known.status.parked is not None:
         return Step(replica=_to(seen, ReplicaState.FAILED, known.now, cause), status=known.status)
-    status = known.status
+    status = after_failure_on(known.status, shard.allocation.node, known.now)
     if not _is_steady(seen, known):
         status = after_early_death(status, msgspec.structs.replace(death, cause=cause), known.policy, known.now)
         if status.parked is not None or status.retry_at is not None:
@@ -151,7 +158,8 @@ def _watch_start(replica: Replica, known: _Known) -> Step:
     cause = _cause(replica, shard, death)
     if not known.wants(replica):
         return _give_up(replica, shard, cause, known)
-    status = after_failure(known.status, msgspec.structs.replace(death, cause=cause), known.policy, known.now)
+    status = after_failure_on(known.status, shard.allocation.node, known.now)
+    status = after_failure(status, msgspec.structs.replace(death, cause=cause), known.policy, known.now)
     return _fail(replica, shard, f"failed to start: {cause}", status, known)
 
 

@@ -36,7 +36,7 @@ class RoomMaker:
         if one.replica.id in self._stopped:
             return False
         _release(self._rooms, one.replica)
-        allocations = place(self._rooms, want.need, want.same_model)
+        allocations = place(self._rooms, want.need, want.beside)
         if allocations is None:
             _hold(self._rooms, one.replica)
             return False
@@ -49,7 +49,7 @@ class RoomMaker:
     def _buries(self, want: Want) -> bool:
         if not self._corpses and not self._stopped:
             return False
-        allocations = place(self._cleared, want.need, want.same_model)
+        allocations = place(self._cleared, want.need, want.beside)
         if allocations is None:
             return False
         for allocation in allocations:

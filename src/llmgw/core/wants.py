@@ -8,10 +8,14 @@ others that are not current go at once. Never more current replicas than desired
 A ready replica is stopped only for others that an agent says are ready, so that no healthy one ever goes for a memory.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from llmgw.core.demand import desired_replicas
 from llmgw.core.fit import Need, need_of
+from llmgw.core.parking import recent
+from llmgw.core.rank import Beside
 from llmgw.core.snapshot import ModelSnapshot, Snapshot
 from llmgw.schema.model import ModelStatus, Parked
 from llmgw.schema.node import NodeState
@@ -21,6 +25,7 @@ from llmgw.schema.value import Value
 
 _LEAVING = frozenset({NodeState.LOST, NodeState.DRAINING})
 _SILENT = frozenset({NodeState.LOST, NodeState.UNREACHABLE})
+_NOWHERE: Mapping[str, int] = {}
 
 
 class StandIn(Value, frozen=True, kw_only=True):
@@ -41,8 +46,8 @@ class Want(Value, frozen=True, kw_only=True):
     """Which replica of the model it will be, from 0."""
     stand_ins: tuple[StandIn, ...]
     """Replicas of the same model that may be stopped to make room, the least useful first."""
-    same_model: Mapping[str, int]
-    """The model's replicas per node."""
+    beside: Beside
+    """What speaks against single nodes."""
 
 
 class Wanted(Value, frozen=True, kw_only=True):
@@ -75,7 +80,7 @@ def wanted(snapshot: Snapshot) -> Wanted:
         stock = _sort(model, replicas, states, snapshot.doubtful) if replicas else _NO_STOCK
         removals.extend(stock.removals)
         corpses.extend(stock.corpses)
-        wants.extend(_wants(model, stock))
+        wants.extend(_wants(model, stock, snapshot.now))
     return Wanted(removals=tuple(removals), wants=tuple(sorted(wants, key=_order)), corpses=tuple(corpses))
 
 
@@ -83,6 +88,14 @@ def parked(model: ModelSnapshot) -> Parked | None:
     """Give why the model's present revision is parked."""
     status: ModelStatus = model.status
     return status.parked if status.revision == model.model.revision else None
+
+
+def failures(model: ModelSnapshot, now: datetime) -> Mapping[str, int]:
+    """Count by node what starts of the model's present revision failed, and what replicas died, of late."""
+    status = model.status
+    if not status.failed_on or status.revision != model.model.revision:
+        return _NOWHERE
+    return Counter(failure.node for failure in recent(status.failed_on, now))
 
 
 def is_absent(replica: Replica, states: Mapping[str, NodeState]) -> bool:
@@ -171,22 +184,26 @@ def _keep(replica: Replica, states: Mapping[str, NodeState], doubtful: frozenset
     return (_on(replica, states, _SILENT), progress, replica.id in doubtful, replica.created_at, replica.id)
 
 
-def _wants(model: ModelSnapshot, stock: _Stock) -> Iterable[Want]:
+def _wants(model: ModelSnapshot, stock: _Stock, now: datetime) -> Iterable[Want]:
     if parked(model) is not None:
         return
     have, desired = len(stock.current), desired_replicas(model.model, model.wanted)
+    if have >= desired:
+        return
     covered = sum(not one.silent for one in stock.stand_ins)
     pending = sum(replica.state is not ReplicaState.READY for replica in stock.current)
     # What nobody covers is wanted at once; what stand-ins cover is replaced one at a time.
     count = min(desired - have, max(desired - have - covered, 1 - pending))
     if count <= 0:
         return
-    need, same_model = need_of(model), _per_node(stock)
+    need, beside = need_of(model), Beside(_per_node(stock), failures(model, now))
     for index in range(count):
-        yield Want(model=model, need=need, nth=have + index, stand_ins=stock.stand_ins, same_model=same_model)
+        yield Want(model=model, need=need, nth=have + index, stand_ins=stock.stand_ins, beside=beside)
 
 
 def _per_node(stock: _Stock) -> Mapping[str, int]:
+    if stock is _NO_STOCK:
+        return _NOWHERE
     counts: dict[str, int] = {}
     for replica in stock.current + tuple(one.replica for one in stock.stand_ins):
         for shard in replica.shards:

@@ -66,6 +66,13 @@ class Parked(Value, frozen=True, kw_only=True):
     since: datetime
 
 
+class NodeFailure(Value, frozen=True, kw_only=True):
+    """A start of a model that failed on a node, or a replica that died there."""
+
+    node: str
+    at: datetime
+
+
 class ModelStatus(Value, frozen=True, kw_only=True):
     """What became of a model: failed starts, parking, and why it fits nowhere. Written by the reconciler only."""
 
@@ -76,6 +83,8 @@ class ModelStatus(Value, frozen=True, kw_only=True):
     """Consecutive failed starts that count (causes in the environment do not)."""
     retry_at: datetime | None = None
     last_failure: str | None = None
+    failed_on: tuple[NodeFailure, ...] = ()
+    """Where it failed within the last hour, oldest first, ten at most: those nodes are taken after their equals."""
     parked: Parked | None = None
     unplaceable: str | None = None
     """One sentence for people when the model should have more replicas and fits nowhere now."""

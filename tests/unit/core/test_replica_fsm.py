@@ -6,7 +6,7 @@ import pytest
 from llmgw.core.parking import BackoffPolicy
 from llmgw.core.replica_fsm import KEPT_RESTARTS, Step, advance
 from llmgw.schema.event import Severity
-from llmgw.schema.model import ModelStatus, Parked
+from llmgw.schema.model import ModelStatus, NodeFailure, Parked
 from llmgw.schema.replica import Replica, ReplicaState, ShardPhase
 from llmgw.testing.factories import (
     NOW,
@@ -193,11 +193,26 @@ def test_a_ready_replica_that_dies_is_started_again_at_once():
         assert (made.status.failures, made.status.retry_at) == (failures, None)
 
 
+def test_the_node_of_a_failed_start_and_of_a_death_is_kept_for_an_hour():
+    starting = make_replica(state=ReplicaState.STARTING)
+    first = step(starting, dead(starting), now=NOW).status
+    assert first.failed_on == (NodeFailure(node="n1", at=NOW),)
+    replica, later = make_replica(), NOW + timedelta(minutes=59)
+    second = step(replica, dead(replica, counts=False), status=first, now=later).status
+    assert second.failed_on == (NodeFailure(node="n1", at=NOW), NodeFailure(node="n1", at=later))
+    last = NOW + timedelta(minutes=60)
+    assert step(replica, dead(replica), status=second, now=last).status.failed_on == (
+        NodeFailure(node="n1", at=later),
+        NodeFailure(node="n1", at=last),
+    )
+
+
 def test_a_steady_replica_that_dies_is_started_again_at_once_whatever_failed_before():
     replica = make_replica()
     waiting = msgspec.structs.replace(FRESH, failures=2, retry_at=NOW + timedelta(days=1))
     made = step(replica, dead(replica, heals=False), status=waiting, now=NOW + timedelta(seconds=60))
-    assert (made.replica.state, made.status) == (ReplicaState.STARTING, waiting)
+    told = msgspec.structs.replace(made.status, failed_on=())
+    assert (made.replica.state, told) == (ReplicaState.STARTING, waiting)
 
 
 def test_a_replica_that_dies_right_after_each_start_backs_off_and_ends_parked():

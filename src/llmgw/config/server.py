@@ -2,6 +2,7 @@
 
 from llmgw.config.bounds import Count, Grace, Pause, Seconds, Silence
 from llmgw.config.logging import LogFormat, LogLevel
+from llmgw.config.prometheus import check_prometheus
 from llmgw.config.tls import refuse_open_address
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
@@ -50,6 +51,15 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     """Seconds that a control plane leads before it declares any node lost; at least 10: agents have to find it."""
     stop_grace_s: Pause = 30.0
     """Seconds that running API requests may take when the process is stopped. Agents and lease are let go at once."""
+    prometheus_url: str | None = None
+    """Prometheus that scrapes this control plane, such as `http://127.0.0.1:9090`: pages of nodes take their last hour
+    from it. Without one, or while it does not answer, the hour kept in memory is shown."""
+    prometheus_token_file: str | None = None
+    """File with the bearer token it asks for."""
+    prometheus_ca_file: str | None = None
+    """Certificates that its own is checked against; default those of the system."""
+    prometheus_labels: dict[str, str] = {}
+    """Labels of this fleet's series, where one Prometheus scrapes several fleets: `{ cluster = "a" }`."""
     log_level: LogLevel = LogLevel.INFO
     """`debug`, `info`, `warning` or `error`."""
     log_format: LogFormat = LogFormat.AUTO
@@ -58,6 +68,12 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         refuse_open_address(self.api_listen, self.tls, field="api_listen")
         refuse_open_address(self.agent_listen, self.tls, field="agent_listen")
+        check_prometheus(
+            self.prometheus_url,
+            token_file=self.prometheus_token_file,
+            ca_file=self.prometheus_ca_file,
+            labels=self.prometheus_labels,
+        )
         if self.lost_after_s < 2 * self.unreachable_after_s:
             raise InvalidInput(
                 f"lost_after_s = {self.lost_after_s:g} is too soon after unreachable_after_s = "

@@ -36,7 +36,7 @@ def build_console(
         clock=clock,
         store=store,
         config=config,
-        history=history or NodeHistory(fleet, KeptHistory(fleet, clock)),
+        history=history or NodeHistory(fleet, clock, KeptHistory(fleet, clock)),
         version=version,
         sessions=Sessions(fleet, clock),
         pages=Pages(clock, version=version, files=files),

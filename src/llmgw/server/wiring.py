@@ -36,6 +36,7 @@ from llmgw.server.observe import Observer, Resolved
 from llmgw.server.plan_ahead import PlanAhead
 from llmgw.server.plan_process import PlanProcess
 from llmgw.server.process_metrics import ProcessMetrics
+from llmgw.server.prometheus import open_prometheus
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
 from llmgw.server.services.node_history import NodeHistory
@@ -74,6 +75,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     data = Path(config.data_dir)
     token = agent_token(Path(config.agent_token_file or data / "agent-token"))
     credentials = Path(config.credentials_file or data / "credentials.json")
+    prometheus = open_prometheus(config)
     read_credentials(credentials)  # what is wrong with it is told now, not once this control plane leads
     metrics = ProcessMetrics()
     store = open_store(
@@ -124,7 +126,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         reconcile=reconcile,
     )
     kept = KeptHistory(fleet, clock)
-    history = NodeHistory(fleet, kept)
+    history = NodeHistory(fleet, clock, kept, prometheus=prometheus, labels=config.prometheus_labels)
     # Captured now, not read later: an upgrade changes the installed release underneath a running process.
     version = importlib.metadata.version("llmgw")
     loop = asyncio.get_running_loop()

@@ -48,7 +48,7 @@ def build_app(
 
     `history` gives hours of nodes; without one, nothing is known of any. `process` gives the metrics of this process.
     """
-    history = history or NodeHistory(fleet, KeptHistory(fleet, clock))
+    history = history or NodeHistory(fleet, clock, KeptHistory(fleet, clock))
     context = Context(fleet=fleet, clock=clock, store=store, config=config, history=history, version=version)
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(

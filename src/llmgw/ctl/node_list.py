@@ -2,7 +2,7 @@
 
 import click
 
-from llmgw.ctl.output import size, table
+from llmgw.ctl.output import percent, size, table
 from llmgw.ctl.session import Session, pass_session
 from llmgw.schema.admin.node import NodeList
 
@@ -20,7 +20,9 @@ def _table(answer: NodeList) -> str:
             row.id,
             row.state,
             row.facts.host.cores_usable,
+            percent(row.load.cpu_percent) if row.load else None,
             size(row.facts.memory_bytes),
+            size(row.load.memory_used_bytes) if row.load else None,
             size(row.free.memory_bytes),
             len(row.facts.devices) or None,
             [fabric.name for fabric in row.facts.fabrics],
@@ -29,5 +31,5 @@ def _table(answer: NodeList) -> str:
         )
         for row in answer.nodes
     ]
-    columns = ("NODE", "STATE", "CORES", "MEMORY", "FREE", "DEVICES", "FABRICS", "REPLICAS", "AGENT")
+    columns = ("NODE", "STATE", "CORES", "CPU", "MEMORY", "USED", "FREE", "DEVICES", "FABRICS", "REPLICAS", "AGENT")
     return table(columns, rows, empty="no node has joined yet")

@@ -2,7 +2,7 @@
 
 import click
 
-from llmgw.ctl.output import ago, fields, size, table
+from llmgw.ctl.output import ago, fields, percent, shown, size, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.fabric import Fabric
@@ -18,7 +18,7 @@ _REPLACEMENT = {
 @click.argument("node")
 @pass_session
 def node_show(session: Session, node: str) -> None:
-    """Show one node: hardware, engines, weights, what it holds."""
+    """Show one node: how busy it is, its engines, hardware, weights, what it holds."""
     session.show(session.api.get(f"/api/v1/nodes/{segment(node)}"), NodeRow, _text)
 
 
@@ -38,13 +38,54 @@ def _text(row: NodeRow) -> str:
             ("cores", f"{host.cores_usable or '?'} usable, {host.cores_physical or '?'} physical"),
             ("memory", size(facts.memory_bytes)),
             ("memory free", size(row.free.memory_bytes)),
+            ("load", _load(row)),
+            ("pressure", _pressure(row)),
             ("door", facts.door),
             ("labels", [f"{name}={value}" for name, value in facts.labels.items()] or None),
             ("fabrics", [_fabric(fabric) for fabric in facts.fabrics] or None),
-            ("replicas", row.replicas or None),
         ]
     )
-    return "\n\n".join(part for part in (head, _devices(row), _engines(row), _storage(row), _weights(row)) if part)
+    tables = (_shards(row), _devices(row), _engines(row), _storage(row), _weights(row))
+    return "\n\n".join(part for part in (head, *tables) if part)
+
+
+def _load(row: NodeRow) -> str | None:
+    """Say how busy the node is and how old that is; nothing when it is not known."""
+    if row.load is None:
+        return None
+    load = row.load
+    known = [
+        f"CPU {percent(load.cpu_percent)}" if load.cpu_percent is not None else None,
+        f"memory used {size(load.memory_used_bytes)}" if load.memory_used_bytes is not None else None,
+        f"available {size(load.memory_available_bytes)}" if load.memory_available_bytes is not None else None,
+        f"load average {shown(load.load1)} {shown(load.load5)} {shown(load.load15)}",
+    ]
+    return f"{', '.join(part for part in known if part)} ({load.age_s:.0f} s ago)"
+
+
+def _pressure(row: NodeRow) -> str | None:
+    """Say how much of the last ten seconds tasks waited for each resource."""
+    if row.load is None or row.load.pressure is None:
+        return None
+    found = row.load.pressure
+    waits = (("CPU", found.cpu_percent), ("memory", found.memory_percent), ("disk", found.io_percent))
+    told = [f"{name} {percent(share)}" for name, share in waits if share is not None]
+    return f"tasks waited for {', '.join(told)} of the last 10 s" if told else None
+
+
+def _shards(row: NodeRow) -> str:
+    rows = [
+        (
+            shard.shard,
+            shard.model,
+            shard.phase,
+            round(shard.load.cpu_cores, 2) if shard.load and shard.load.cpu_cores is not None else None,
+            size(shard.load.memory_bytes) if shard.load else None,
+            size(shard.load.memory_anonymous_bytes) if shard.load else None,
+        )
+        for shard in row.shards
+    ]
+    return table(("SHARD", "MODEL", "PHASE", "CORES BUSY", "MEMORY", "OF IT ANONYMOUS"), rows, empty="")
 
 
 def _fabric(fabric: Fabric) -> str:

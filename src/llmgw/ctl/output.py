@@ -65,6 +65,13 @@ def size(count: int | None) -> str | None:
     return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count / 1024**2:.0f} MiB"
 
 
+def percent(share: float | None) -> str | None:
+    """A share in whole percent; one that is not nothing never shows as 0."""
+    if share is None:
+        return None
+    return "<1 %" if share > 0 and round(share) == 0 else f"{share:.0f} %"
+
+
 def age(at: datetime | None) -> str | None:
     """How long ago, in the largest unit that says something."""
     if at is None:

@@ -91,3 +91,7 @@ class Load(Value, frozen=True, kw_only=True):
     memory_available_bytes: int | None = None
     pressure: Pressure | None = None
     shards: tuple[ShardLoad, ...] = ()
+
+    def of(self, shard: str) -> ShardLoad | None:
+        """Give what one shard's engine uses; `None` when the measurement does not tell of it."""
+        return next((one for one in self.shards if one.shard == shard), None)

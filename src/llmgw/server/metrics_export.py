@@ -7,14 +7,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from llmgw.core.node_lifecycle import flaps
 from llmgw.core.summary import summarize
-from llmgw.ports import Clock
 from llmgw.schema.demand import MetricSample
-from llmgw.schema.node import NodeState, Replacement
 from llmgw.schema.replica import ReplicaState
-from llmgw.schema.report import Load
 from llmgw.server.fleet import Fleet
+from llmgw.server.node_metrics import node_samples
 from llmgw.telemetry.metrics import TABLE, Kind, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,9 +28,9 @@ _SUFFIXES = {
 class MetricsExport:
     """Renders the metrics of the fleet, of the gateways that report, and of this process."""
 
-    def __init__(self, fleet: Fleet, clock: Clock, *, process: Samples = tuple) -> None:
+    def __init__(self, fleet: Fleet, *, process: Samples = tuple) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_FleetCollector(FleetSamples(fleet, clock), fleet.metric_samples, process))
+        self._registry.register(_FleetCollector(FleetSamples(fleet), fleet.metric_samples, process))
 
     def render(self) -> bytes:
         """Give the exposition in Prometheus' text format."""
@@ -77,16 +74,15 @@ def _series(sample: MetricSample) -> tuple[object, ...]:
 class FleetSamples:
     """What the control plane knows itself, read at each scrape."""
 
-    def __init__(self, fleet: Fleet, clock: Clock) -> None:
+    def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._clock = clock
         self._restarts = _Restarts()
 
     def __call__(self) -> Iterator[MetricSample]:
         """Give all samples now."""
         yield from self._lease()
         if self._fleet.loaded:
-            yield from self._nodes()
+            yield from node_samples(self._fleet)
             yield from self._replicas()
             yield from self._models()
         yield _sample("llmgw_gateways_connected", len(self._fleet.gateways))
@@ -98,27 +94,6 @@ class FleetSamples:
             yield _sample("llmgw_lease_epoch", status.epoch)
         if status.renew_age_s is not None:
             yield _sample("llmgw_lease_renew_age_seconds", status.renew_age_s)
-
-    def _nodes(self) -> Iterator[MetricSample]:
-        snapshot = self._fleet.snapshot()
-        for state in NodeState:
-            count = sum(node.state is state for node in snapshot.nodes)
-            yield _sample("llmgw_nodes", count, state=state.value)
-        for reason in (Replacement.HELD, Replacement.SERVING):
-            count = sum(seen.node.replacement is reason for seen in snapshot.nodes)
-            yield _sample("llmgw_nodes_not_replaced", count, reason=reason.value)
-        connected = 0
-        for seen in snapshot.nodes:
-            node = seen.node
-            yield from _known("llmgw_node_cpus", node.facts.host.cores_usable, node=node.id)
-            yield from _known("llmgw_node_memory_bytes", node.facts.memory_bytes, node=node.id)
-            yield from _known("llmgw_node_silences", flaps(node, snapshot.now) or None, node=node.id)
-            live = self._fleet.node_live(node.id)
-            if live is None:
-                continue
-            connected += live.connected
-            yield from _load(node.id, live.fresh_load(self._clock.monotonic()))
-        yield _sample("llmgw_agents_connected", connected)
 
     def _replicas(self) -> Iterator[MetricSample]:
         rows = self._fleet.rows
@@ -154,22 +129,6 @@ class _Restarts:
             self._totals[model] = self._totals.get(model, 0) + grown
         self._seen = {replica: count for replica, (_, count) in counts.items()}
         return self._totals
-
-
-def _load(node: str, load: Load | None) -> Iterator[MetricSample]:
-    if load is None:
-        return
-    yield from _known("llmgw_node_cpu_utilization_percent", load.cpu_percent, node=node)
-    yield from _known("llmgw_node_load", load.load1, node=node, period="1m")
-    yield from _known("llmgw_node_load", load.load5, node=node, period="5m")
-    yield from _known("llmgw_node_load", load.load15, node=node, period="15m")
-    yield from _known("llmgw_node_memory_used_bytes", load.memory_used_bytes, node=node)
-    yield from _known("llmgw_node_memory_available_bytes", load.memory_available_bytes, node=node)
-
-
-def _known(name: str, value: float | None, **labels: str) -> Iterator[MetricSample]:
-    if value is not None:
-        yield _sample(name, value, **labels)
 
 
 def _sample(name: str, value: float, **labels: str) -> MetricSample:

@@ -1,8 +1,10 @@
 import msgspec
 
 from llmgw.ctl.node_show import _text
-from llmgw.schema.admin.node import FreeRow, HeldRow, NodeRow
+from llmgw.schema.admin.node import FreeRow, HeldRow, NodeRow, NodeShard
 from llmgw.schema.fabric import Fabric
+from llmgw.schema.replica import ShardPhase
+from llmgw.schema.report import Load, MemoryKind, Pressure, ShardLoad
 from llmgw.testing.factories import NOW, make_devices, make_node
 
 FABRICS = (
@@ -32,3 +34,56 @@ def test_devices_and_fabrics_are_told_with_what_is_wrong_with_them():
     assert "0 h100-80gb free 80.0 GiB GPU-h100-80gb-0 -" in lines
     assert "1 h100-80gb in use 80.0 GiB GPU-h100-80gb-1 -" in lines
     assert "2 h100-80gb unhealthy 80.0 GiB GPU-h100-80gb-2 XID 79: fell off the bus" in lines
+
+
+def lines_of(row):
+    return [" ".join(line.split()) for line in _text(row).splitlines()]
+
+
+ROW = NodeRow(
+    id="n1",
+    state="ready",
+    intent="none",
+    reachability="connected",
+    registered_at=NOW,
+    connected=True,
+    held=HeldRow(cores=0.0, memory_bytes=0),
+    free=FreeRow(),
+    facts=make_node().facts,
+)
+
+
+def test_how_busy_a_node_and_its_engines_are_is_told_with_its_age():
+    used = ShardLoad(
+        shard="r1.0",
+        cpu_cores=1.234,
+        memory_bytes=3 * 1024**3,
+        memory_anonymous_bytes=512 * 1024**2,
+        memory_kind=MemoryKind.PSS,
+    )
+    load = Load(
+        age_s=3.4,
+        cpu_percent=37.4,
+        load1=1.5,
+        load5=1.0,
+        memory_used_bytes=4 * 1024**3,
+        memory_available_bytes=12 * 1024**3,
+        pressure=Pressure(cpu_percent=0.2, memory_percent=0.0),
+        shards=(used,),
+    )
+    shards = (
+        NodeShard(shard="r1.0", replica="r1", model="m", phase=ShardPhase.READY, load=used),
+        NodeShard(shard="r2.0", replica="r2", model="m", phase=ShardPhase.STARTING),
+    )
+    lines = lines_of(msgspec.structs.replace(ROW, load=load, shards=shards))
+    assert "load CPU 37 %, memory used 4.0 GiB, available 12.0 GiB, load average 1.5 1 - (3 s ago)" in lines
+    assert "pressure tasks waited for CPU <1 %, memory 0 % of the last 10 s" in lines
+    assert "r1.0 m ready 1.23 3.0 GiB 512 MiB" in lines
+    assert "r2.0 m starting - - -" in lines
+
+
+def test_a_load_that_is_not_known_is_not_told_but_what_the_node_has_is():
+    lines = lines_of(ROW)
+    assert not [line for line in lines if line.startswith(("load ", "pressure "))]
+    assert [line for line in lines if line.startswith("memory ")]
+    assert [line for line in lines if line.startswith("cores ")]

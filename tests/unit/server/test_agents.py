@@ -117,6 +117,18 @@ def test_a_heartbeat_updates_what_is_known_and_keeps_facts_and_load_it_leaves_ou
     assert live.fresh_load(bench.clock.monotonic()) == Load(age_s=6.0, load1=2.0)
 
 
+def test_a_load_outlives_the_stream_it_came_on_and_ages_all_the_same(bench):
+    stream = bench.connect(number=1)
+    bench.agents.said(stream, Heartbeat(shards=(), generation=1, load=Load(age_s=1.0, load1=2.0)))
+    bench.agents.closed(stream)
+    bench.clock.advance(30.0)
+    bench.connect(number=2)
+    live = bench.live.get("n1")
+    assert live.fresh_load(bench.clock.monotonic()) == Load(age_s=31.0, load1=2.0)
+    bench.clock.advance(30.0)
+    assert live.fresh_load(bench.clock.monotonic()) is None
+
+
 def test_any_byte_is_a_sign_of_life(bench):
     stream = bench.connect()
     bench.clock.advance(4.0)

@@ -28,6 +28,10 @@ def test_a_load_ages_and_is_left_out_after_a_minute():
     assert live().fresh_load(0.0) is None
 
 
+def test_an_age_below_nothing_makes_no_load_younger():
+    assert live(load=Load(age_s=-500.0), load_at=100.0).fresh_load(160.5) is None
+
+
 def test_listeners_hear_of_what_was_said_and_not_of_signs_of_life_or_loads():
     nodes = LiveNodes()
     told = []

@@ -37,7 +37,7 @@ def _report(room: ControlRoom, *samples: MetricSample, seq: int = 1) -> None:
 async def test_every_exported_metric_is_in_the_table(room):
     room.hear(await room.put_node(), load=Load(age_s=0.0, cpu_percent=5.0, load1=0.5))
     await room.put_replica("r1", "m")
-    text = MetricsExport(room.fleet, room.clock).render().decode()
+    text = MetricsExport(room.fleet).render().decode()
     known = {metric.name for metric in TABLE}
     exported = {line.split()[2].removesuffix("_total") for line in text.splitlines() if line.startswith("# TYPE")}
     assert exported
@@ -45,7 +45,7 @@ async def test_every_exported_metric_is_in_the_table(room):
 
 
 async def test_who_leads_is_exported(room):
-    export = MetricsExport(room.fleet, room.clock)
+    export = MetricsExport(room.fleet)
     values = _values(export)
     assert (values["llmgw_lease_leader", ()], values["llmgw_lease_epoch", ()]) == (1.0, 1.0)
     assert values["llmgw_lease_renew_age_seconds", ()] == 0.4
@@ -58,7 +58,7 @@ async def test_who_leads_is_exported(room):
 async def test_a_nodes_load_is_exported_until_it_is_stale(room):
     node = await room.put_node()
     room.hear(node, load=Load(age_s=0.0, cpu_percent=5.0, load5=0.5, memory_used_bytes=GIB))
-    export = MetricsExport(room.fleet, room.clock)
+    export = MetricsExport(room.fleet)
     values = _values(export)
     assert values["llmgw_node_cpu_utilization_percent", (("node", "n1"),)] == 5.0
     assert values["llmgw_node_load", (("node", "n1"), ("period", "5m"))] == 0.5
@@ -72,7 +72,7 @@ async def test_a_nodes_load_is_exported_until_it_is_stale(room):
 
 async def test_what_is_unknown_is_absent_not_zero(room):
     await room.put_node(memory_bytes=None)
-    values = _values(MetricsExport(room.fleet, room.clock))
+    values = _values(MetricsExport(room.fleet))
     assert not [key for key in values if key[0] == "llmgw_node_memory_bytes"]
 
 
@@ -80,14 +80,14 @@ async def test_replicas_are_counted_per_model_and_state(room):
     model = Model(name="m", source="/m.gguf", created_at=room.clock.now())
     await room.fleet.write([PutModel(model=model)])
     await room.put_replica("r1", "m")
-    values = _values(MetricsExport(room.fleet, room.clock))
+    values = _values(MetricsExport(room.fleet))
     assert values["llmgw_replicas", (("model", "m"), ("state", "ready"))] == 1.0
     assert values["llmgw_replicas", (("model", "m"), ("state", "failed"))] == 0.0
 
 
 async def test_restarts_never_count_back_when_a_replica_goes(room):
     await room.put_replica("r1", "m", restart_count=7)
-    export = MetricsExport(room.fleet, room.clock)
+    export = MetricsExport(room.fleet)
     key = ("llmgw_replica_restarts_total", (("model", "m"),))
     assert _values(export)[key] == 0.0
     await room.put_replica("r1", "m", restart_count=9)
@@ -108,7 +108,7 @@ async def test_gateways_samples_come_out_as_they_were_counted(room):
         MetricSample(name=f"{name}_count", labels=labels, value=4.0),
         MetricSample(name=f"{name}_sum", labels=labels, value=9.5),
     )
-    export = MetricsExport(room.fleet, room.clock)
+    export = MetricsExport(room.fleet)
     values = _values(export)
     assert values["llmgw_gateway_retries_total", labels] == 2.0
     assert values[f"{name}_count", labels] == 4.0
@@ -120,7 +120,7 @@ async def test_gateways_samples_come_out_as_they_were_counted(room):
 async def test_a_gateway_that_fell_silent_is_absent(room):
     _report(room, MetricSample(name="llmgw_gateway_retries", labels=(("gateway", "g1"), ("model", "m")), value=2.0))
     room.clock.advance(10)
-    assert not [key for key in _values(MetricsExport(room.fleet, room.clock)) if key[0].startswith("llmgw_gateway_")]
+    assert not [key for key in _values(MetricsExport(room.fleet)) if key[0].startswith("llmgw_gateway_")]
 
 
 async def test_a_gateway_cannot_add_metrics_or_labels(room):
@@ -129,14 +129,14 @@ async def test_a_gateway_cannot_add_metrics_or_labels(room):
         MetricSample(name="made_up", labels=(), value=1.0),
         MetricSample(name="llmgw_gateway_retries", labels=(("evil", "x"),), value=1.0),
     )
-    text = MetricsExport(room.fleet, room.clock).render().decode()
+    text = MetricsExport(room.fleet).render().decode()
     assert "made_up" not in text
     assert "evil" not in text
 
 
 async def test_this_processes_own_metrics_are_added(room):
     sample = MetricSample(name="llmgw_store_errors", labels=(("call", "apply"), ("code", "fenced")), value=3.0)
-    values = _values(MetricsExport(room.fleet, room.clock, process=lambda: (sample,)))
+    values = _values(MetricsExport(room.fleet, process=lambda: (sample,)))
     assert values["llmgw_store_errors_total", (("call", "apply"), ("code", "fenced"))] == 3.0
 
 
@@ -144,7 +144,7 @@ async def test_silent_nodes_that_are_not_replaced_are_counted_by_reason(room):
     node = await room.put_node()
     held = replace(node, replacement=Replacement.HELD, silences=(room.clock.now(),))
     await room.fleet.write([PutNode(node=held)])
-    values = _values(MetricsExport(room.fleet, room.clock))
+    values = _values(MetricsExport(room.fleet))
     assert values["llmgw_nodes_not_replaced", (("reason", "held"),)] == 1.0
     assert values["llmgw_nodes_not_replaced", (("reason", "serving"),)] == 0.0
     assert values["llmgw_node_silences", (("node", "n1"),)] == 1.0

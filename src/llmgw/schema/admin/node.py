@@ -3,7 +3,8 @@
 from datetime import datetime
 
 from llmgw.schema.node import Intent, NodeFacts, NodeState, Reachability, Replacement
-from llmgw.schema.report import Load
+from llmgw.schema.replica import ShardPhase
+from llmgw.schema.report import Load, ShardLoad
 from llmgw.schema.value import Value
 
 
@@ -21,6 +22,17 @@ class FreeRow(Value, frozen=True, kw_only=True):
     cores: float | None = None
     memory_bytes: int | None = None
     devices: tuple[str, ...] = ()
+
+
+class NodeShard(Value, frozen=True, kw_only=True):
+    """One engine placed on a node, and what it uses."""
+
+    shard: str
+    replica: str
+    model: str
+    phase: ShardPhase
+    load: ShardLoad | None = None
+    """Of the node's measurement and of its age; absent when that is, or when it does not tell of this engine."""
 
 
 class NodeRow(Value, frozen=True, kw_only=True):
@@ -47,6 +59,8 @@ class NodeRow(Value, frozen=True, kw_only=True):
     free: FreeRow
     replicas: tuple[str, ...] = ()
     """Ids of replicas with a shard here."""
+    shards: tuple[NodeShard, ...] = ()
+    """Engines placed here, by model, then by id."""
     facts: NodeFacts
 
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import ReplicaState, Restart, ShardPhase
+from llmgw.schema.report import ShardLoad
 from llmgw.schema.value import Value
 
 
@@ -23,6 +24,9 @@ class ShardRow(Value, frozen=True, kw_only=True):
     progress: str | None = None
     """What a starting engine is doing, in words."""
     allocation: Allocation
+    load: ShardLoad | None = None
+    """What its engine uses; absent when the last measurement is older than a minute."""
+    load_age_s: float | None = None
 
 
 class ReplicaRow(Value, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ def build_app(
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(
         routes=[
-            *probe_routes(context, MetricsExport(fleet, clock, process=process)),
+            *probe_routes(context, MetricsExport(fleet, process=process)),
             Mount("/api/v1", app=api),
             _nothing_else(),
         ],

@@ -1,8 +1,9 @@
 import pytest
+from msgspec.structs import replace
 
 from llmgw.schema.device import Device
 from llmgw.schema.errors import NotFound
-from llmgw.schema.report import Load
+from llmgw.schema.report import Load, ShardLoad
 from llmgw.server.services import nodes
 from llmgw.testing.control_room import GIB
 
@@ -32,6 +33,27 @@ async def test_a_load_grows_older_and_is_left_out_after_a_minute(room):
     assert (load.age_s, load.cpu_percent) == (11.0, 37.5)
     room.clock.advance(50)
     assert nodes.one_node(room.fleet, room.clock, "n1").load is None
+
+
+async def test_what_each_engine_uses_is_told_with_its_model_and_replica(room):
+    used = ShardLoad(shard="r1.0", cpu_cores=1.5, memory_bytes=GIB)
+    room.hear(await room.put_node(), load=replace(LOAD, shards=(used, ShardLoad(shard="gone.0", cpu_cores=9.0))))
+    await room.put_replica("r1", "m")
+    await room.put_replica("r2", "a")
+    shards = nodes.one_node(room.fleet, room.clock, "n1").shards
+    assert [(one.shard, one.replica, one.model, one.load) for one in shards] == [
+        ("r2.0", "r2", "a", None),
+        ("r1.0", "r1", "m", used),
+    ]
+    room.clock.advance(61)
+    assert [one.load for one in nodes.one_node(room.fleet, room.clock, "n1").shards] == [None, None]
+
+
+async def test_what_a_node_has_stays_when_its_load_is_stale(room):
+    room.hear(await room.put_node(), load=LOAD)
+    room.clock.advance(61)
+    row = nodes.one_node(room.fleet, room.clock, "n1")
+    assert (row.load, row.facts.host.cores_usable, row.facts.memory_bytes) == (None, 8.0, 16 * GIB)
 
 
 async def test_a_node_never_heard_is_not_connected(room):

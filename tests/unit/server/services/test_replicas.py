@@ -3,6 +3,7 @@ import pytest
 
 from llmgw.schema.errors import InvalidInput, NotFound
 from llmgw.schema.replica import Restart
+from llmgw.schema.report import Load, ShardLoad
 from llmgw.server.services import logs, replicas
 
 
@@ -13,6 +14,18 @@ async def test_a_replica_lists_its_shards_with_their_processes(room):
     (shard,) = row.shards
     assert (shard.node, shard.rank, shard.pid, shard.endpoint) == ("n1", 0, 4242, "http://127.0.0.1:41001")
     assert (row.restart_count, row.restarts) == (12, (restart,))
+
+
+async def test_a_shard_shows_what_it_uses_until_that_is_a_minute_old(room):
+    used = ShardLoad(shard="r1.0", cpu_cores=1.5)
+    room.hear(await room.put_node(), load=Load(age_s=1.0, shards=(used,)))
+    await room.put_replica("r1", "m")
+    room.clock.advance(10)
+    (shard,) = replicas.one_replica(room.fleet, "r1").shards
+    assert (shard.load, shard.load_age_s) == (used, 11.0)
+    room.clock.advance(50)
+    (row,) = replicas.all_replicas(room.fleet)
+    assert (row.shards[0].load, row.shards[0].load_age_s) == (None, None)
 
 
 async def test_no_row_holds_the_engines_key(room):

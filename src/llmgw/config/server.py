@@ -19,6 +19,10 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     """Address of API and console."""
     agent_listen: str = "127.0.0.1:8801"
     """Address agents connect to."""
+    api_url: str | None = None
+    """Root URL of this API as other control planes reach it; default `http://` and `api_listen`."""
+    agent_address: str | None = None
+    """`host:port` at which agents on other machines reach `agent_listen`; default that address itself."""
     gateway_url: str | None = None
     """Base URL of `/v1` as shown to people, such as `http://llm.example.org:8000/v1`."""
     gateway_socket: str | None = None

@@ -36,6 +36,12 @@ _KEY = {
     "revoke": ("llmgw.ctl.key_revoke:key_revoke", "Revoke an API key."),
 }
 
+_SERVER = {
+    "list": ("llmgw.ctl.server_list:server_list", "All control planes: which leads, which stand by."),
+    "step-down": ("llmgw.ctl.server_step_down:server_step_down", "Have the leader hand over to another."),
+    "remove": ("llmgw.ctl.server_remove:server_remove", "Forget a control plane that is gone."),
+}
+
 
 @click.group(
     cls=LazyGroup,
@@ -45,6 +51,7 @@ _KEY = {
         "model": ("llmgw.ctl.main:model", "Models."),
         "replica": ("llmgw.ctl.main:replica", "Replicas."),
         "key": ("llmgw.ctl.main:key", "API keys of clients."),
+        "server": ("llmgw.ctl.main:server", "Control planes."),
         "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
         "events": ("llmgw.ctl.events:events", "What happened lately."),
     },
@@ -81,6 +88,11 @@ def model() -> None:
 @click.group(cls=LazyGroup, commands_from=_REPLICA)
 def replica() -> None:
     """Replicas: running copies of models."""
+
+
+@click.group(cls=LazyGroup, commands_from=_SERVER)
+def server() -> None:
+    """Control planes: one leads, others stand by."""
 
 
 @click.group(cls=LazyGroup, commands_from=_KEY)

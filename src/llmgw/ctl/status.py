@@ -17,6 +17,7 @@ def text(summary: Summary) -> str:
     """Give the status as lines; problems come last, where the eye stays."""
     lines = [
         _leader(summary),
+        *_others(summary),
         _nodes(summary),
         *_devices(summary),
         *_fabrics(summary),
@@ -30,6 +31,18 @@ def _leader(summary: Summary) -> str:
     if summary.leader is None:
         return f"control plane  nobody leads: nothing can be changed (llmgw {summary.version})"
     return f"control plane  {summary.leader} leads, epoch {summary.epoch} (llmgw {summary.version})"
+
+
+def _others(summary: Summary) -> list[str]:
+    """Name all control planes, where there are several: those that do not answer are what one looks for."""
+    if summary.control_planes is None:
+        return []
+    members = summary.control_planes.members
+    width = max(len(member.name) for member in members)
+    return [
+        f"               {member.name:<{width}}  {member.state}, {member.address}{' (this one)' if member.this else ''}"
+        for member in members
+    ]
 
 
 def _nodes(summary: Summary) -> str:

@@ -102,6 +102,8 @@ class GatewayHello(Value, frozen=True, kw_only=True, tag="gateway_hello"):
     gateway: str
     version: str
     pid: int
+    peer: str | None = None
+    """`host:port` where other gateway masters reach this one; `None`: they cannot."""
 
 
 class GatewayReport(Value, frozen=True, kw_only=True, tag="gateway_report"):

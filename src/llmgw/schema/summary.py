@@ -86,13 +86,30 @@ class Alarm(Value, frozen=True, kw_only=True):
     node: str | None = None
 
 
+class ControlPlaneState(StrEnum):
+    """What a control plane does now, in the words people are shown."""
+
+    LEADING = "leading"
+    STANDING_BY = "standing by"
+    NOT_ANSWERING = "not answering"
+    """Not a word for 6 s, though it is asked every 2 s."""
+
+
 class ControlPlaneMember(Value, frozen=True, kw_only=True):
-    """One control plane; `state` is `leading`, `standing by` or `not answering`."""
+    """One control plane."""
 
     name: str
     address: str
-    state: str
+    """Root URL of its API."""
+    state: ControlPlaneState
     this: bool
+    """True for the one that answers."""
+
+
+class ControlPlanes(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """All control planes, where there are several."""
+
+    members: tuple[ControlPlaneMember, ...]
 
 
 class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,5 +128,7 @@ class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
     parked: tuple[ParkedModel, ...] = ()
     idle_replicas: tuple[IdleReplica, ...] = ()
     alarms: tuple[Alarm, ...] = ()
+    control_planes: ControlPlanes | None = None
+    """Absent where there is one only."""
     store_error: str | None = None
     """Why the store does not answer; while it does not, nothing can be changed."""

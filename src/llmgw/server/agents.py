@@ -77,7 +77,15 @@ class Agents:
     stamped by `hearing`, a clock that stands still while this process is deaf; default the same clock as loads.
     """
 
-    def __init__(self, *, live: LiveNodes, lease: AgentLease, clock: Clock, hearing: Clock | None = None, directory: Directory | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        live: LiveNodes,
+        lease: AgentLease,
+        clock: Clock,
+        hearing: Clock | None = None,
+        directory: Directory | None = None,
+    ) -> None:
         self._live = live
         self._lease = lease
         self._clock = clock

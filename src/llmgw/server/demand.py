@@ -103,6 +103,10 @@ class DemandBoard:
         """Name the replicas whose first shard's engine answered a gateway's own question within that time."""
         return self._lately(self._probed)
 
+    def reports(self) -> tuple[DemandReport, ...]:
+        """Give the last reports that have not expired of the gateways connected here, not those that were relayed."""
+        return tuple(report for name, report in sorted(self._fresh().items()) if name in self._gateways)
+
     def samples(self) -> tuple[MetricSample, ...]:
         """Give the metric samples that have not expired, of all gateways; each names its gateway in its labels."""
         return tuple(sample for _, report in sorted(self._fresh().items()) for sample in report.metrics)

@@ -16,6 +16,7 @@ from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseStatus, Standing
 from llmgw.schema.link import LogReply
 from llmgw.schema.report import Load
+from llmgw.schema.summary import ControlPlaneMember
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.fold import fold, ordered
@@ -40,6 +41,19 @@ class Lease(Protocol):
 
     def status(self) -> LeaseStatus:
         """Say who leads, with which epoch, and how old the last renewal is."""
+
+    def step_down(self, for_s: float) -> None:
+        """Let go of the right at once, and leave it to others for `for_s` seconds."""
+
+
+class MemberSource(Protocol):
+    """The control planes of this cluster, as the background polls know them."""
+
+    def described(self, lease: LeaseStatus) -> tuple[ControlPlaneMember, ...]:
+        """Say of each what it does now."""
+
+    async def forget(self, name: str) -> None:
+        """Forget one that is gone. Raises `NotFound`, `Conflict`, `StoreUnavailable`."""
 
 
 class LogSource(Protocol):
@@ -66,6 +80,7 @@ class Fleet:
         live: LiveNodes,
         demand: DemandBoard,
         logs: LogSource,
+        members: MemberSource | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -74,6 +89,7 @@ class Fleet:
         self._live = live
         self._demand = demand
         self._logs = logs
+        self._members = members
         self._rows = FleetRows()
         self._api_keys: dict[str, ApiKey] = {}
         self._admin_tokens: dict[str, AdminToken] = {}
@@ -166,6 +182,10 @@ class Fleet:
         """Say who leads."""
         return self._lease.status()
 
+    def control_planes(self) -> tuple[ControlPlaneMember, ...]:
+        """Say of each control plane what it does now; nothing is known where there is only a copy for tests."""
+        return () if self._members is None else self._members.described(self._lease.status())
+
     async def read_log(
         self, shard: str, *, node: str, attempt: int | None = None, tail_bytes: int = 64 * 1024
     ) -> LogReply:
@@ -177,6 +197,16 @@ class Fleet:
     def wake(self) -> None:
         """Have the reconciler look at once."""
         self.wakes.notify()
+
+    def step_down(self, seconds: float) -> None:
+        """Let go of the lease, and leave it to others for so long. Raises `NoLeader` when this one does not lead."""
+        self._fence()
+        self._lease.step_down(seconds)
+
+    async def forget_control_plane(self, name: str) -> None:
+        """Forget a control plane that is gone. Raises `NotFound`, `Conflict` for one that answers."""
+        if self._members is not None:
+            await self._members.forget(name)
 
     async def write(self, writes: Sequence[Write]) -> None:
         """Carry out all writes in one fenced transaction, or none; then fold them into memory and wake everybody.

@@ -19,7 +19,7 @@ from llmgw.schema.link import (
     ViewDelta,
     ViewSnapshot,
 )
-from llmgw.schema.view import KeysSection, RoutesSection, View
+from llmgw.schema.view import KeysSection, Peer, PeersSection, RoutesSection, View
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.live import LiveNodes
@@ -58,10 +58,28 @@ class FleetView(Protocol):
         """The cluster's key for keyed hashes; empty until there is one."""
 
 
+class PeerDirectory(Protocol):
+    """The gateways of all control planes."""
+
+    changes: Changes
+
+    def peers(self) -> tuple[Peer, ...]:
+        """Give all gateways that other gateways can reach."""
+
+
 class Hub:
     """One view for all gateways. Each gateway's stream is sent what differs from what it was sent last."""
 
-    def __init__(self, *, source: str, fleet: FleetView, live: LiveNodes, board: DemandBoard, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        source: str,
+        fleet: FleetView,
+        live: LiveNodes,
+        board: DemandBoard,
+        clock: Clock,
+        directory: PeerDirectory | None = None,
+    ) -> None:
         self._source = source
         self._fleet = fleet
         self._live = live
@@ -69,6 +87,9 @@ class Hub:
         self._clock = clock
         self._routes: RoutesSection | None = None
         self._keys: KeysSection | None = None
+        self._directory = directory
+        self._peers: PeersSection | None = None
+        self._reachable: dict[str, Peer] = {}
         self._streams: set[_Stream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -80,7 +101,9 @@ class Hub:
     async def run(self) -> None:
         """Keep the view up to date until cancelled."""
         woken = asyncio.Event()
-        ends = (self._fleet.changes.subscribe(woken.set), self._live.changes.subscribe(woken.set))
+        ends = [self._fleet.changes.subscribe(woken.set), self._live.changes.subscribe(woken.set)]
+        if self._directory is not None:
+            ends.append(self._directory.changes.subscribe(woken.set))
         try:
             while True:
                 woken.clear()
@@ -102,12 +125,16 @@ class Hub:
         """Give the whole view; `None` until rows were read: an empty view would take models from gateways."""
         if self._routes is None:
             return None
-        return View(source=self._source, routes=self._routes, keys=self._keys)
+        return View(source=self._source, routes=self._routes, keys=self._keys, peers=self._peers)
+
+    def reachable(self) -> tuple[Peer, ...]:
+        """Give the gateways connected here that other gateways can reach, by name."""
+        return tuple(self._reachable[name] for name in sorted(self._reachable))
 
     def _refresh(self) -> None:
         if not self._fleet.loaded:
             return
-        if self._refresh_routes() | self._refresh_keys():
+        if self._refresh_routes() | self._refresh_keys() | self._refresh_peers():
             for stream in self._streams:
                 stream.woken.set()
 
@@ -128,6 +155,13 @@ class Hub:
             return False
         version = 1 if self._keys is None else self._keys.version + 1
         self._keys = KeysSection(version=version, hash_key=hash_key, keys=entries)
+        return True
+
+    def _refresh_peers(self) -> bool:
+        found = self._directory.peers() if self._directory is not None else ()
+        if found == (() if self._peers is None else self._peers.peers):
+            return False
+        self._peers = PeersSection(version=1 if self._peers is None else self._peers.version + 1, peers=found)
         return True
 
     # Streams -------------------------------------------------------------------------------------
@@ -156,6 +190,8 @@ class Hub:
         stream = _Stream(writer)
         self._streams.add(stream)
         self._board.connect(gateway)
+        if hello.peer is not None:
+            self._reachable[gateway.name] = Peer(name=gateway.name, address=hello.peer)
         _log.info("gateway.connected", gateway=gateway.name)
         sending = asyncio.ensure_future(stream.send_views(self))
         try:
@@ -166,6 +202,8 @@ class Hub:
             sending.cancel()
             self._streams.discard(stream)
             self._board.disconnect(gateway)
+            if all(one.name != gateway.name for one in self._board.gateways()):
+                self._reachable.pop(gateway.name, None)
             _log.info("gateway.disconnected", gateway=gateway.name)
             with contextlib.suppress(asyncio.CancelledError, OSError, TimeoutError):
                 await sending
@@ -213,7 +251,9 @@ def _delta(before: View, after: View) -> ViewDelta:
             before.routes.routes, after.routes.routes, base=before.routes.version, version=after.routes.version
         )
     keys = after.keys if after.keys != before.keys else None
-    return ViewDelta(routes=changed, view=View(source=after.source, keys=keys) if keys is not None else None)
+    peers = after.peers if after.peers != before.peers else None
+    sections = None if keys is None and peers is None else View(source=after.source, keys=keys, peers=peers)
+    return ViewDelta(routes=changed, view=sections)
 
 
 async def _read(reader: asyncio.StreamReader) -> GatewayMessage | None:

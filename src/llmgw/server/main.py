@@ -53,6 +53,8 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
             others = (
                 group.create_task(plane.leadership.run()),
                 group.create_task(plane.hub.run()),
+                group.create_task(plane.members.run()),
+                group.create_task(plane.standby.relay()),
                 group.create_task(plane.metrics.measure_lag(clock)),
                 group.create_task(plane.hearing.run()),
                 group.create_task(plane.history.run()),
@@ -70,6 +72,7 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
     finally:
         await _let_go(plane)
         await plane.hub.stop()
+        await plane.peers.close()
         await plane.store.close()
         _log.info("server.stopped")
 

@@ -16,6 +16,7 @@ from llmgw.engines.registry import adapter
 from llmgw.link.server import AgentListener
 from llmgw.ports import Clock
 from llmgw.schema.errors import InvalidInput
+from llmgw.schema.member import Member
 from llmgw.schema.model import Model
 from llmgw.schema.plan import Claim
 from llmgw.schema.weights import Weights
@@ -32,7 +33,9 @@ from llmgw.server.identity import SecretKind, new_holder_id, new_replica_id, new
 from llmgw.server.leader import Leadership
 from llmgw.server.lease import LeaseThread
 from llmgw.server.live import LiveNodes
+from llmgw.server.members import Directory, Members
 from llmgw.server.observe import Observer, Resolved
+from llmgw.server.peers import Peers
 from llmgw.server.plan_ahead import PlanAhead
 from llmgw.server.plan_process import PlanProcess
 from llmgw.server.process_metrics import ProcessMetrics
@@ -40,6 +43,7 @@ from llmgw.server.prometheus import open_prometheus
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
 from llmgw.server.services.node_history import NodeHistory
+from llmgw.server.standby import Standby
 from llmgw.server.turn import Planner, Rules
 from llmgw.store.sql import SqlStore, open_store
 
@@ -56,6 +60,9 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     listener: AgentListener
     leadership: Leadership
     hub: Hub
+    members: Members
+    standby: Standby
+    peers: Peers
     metrics: ProcessMetrics
     hearing: HearingClock
     history: KeptHistory
@@ -83,15 +90,32 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         password=os.environ.get(STORE_PASSWORD),
         observe=metrics.store_call,
     )
-    me = Candidate(holder=new_holder_id(), name=config.name, address=f"http://{config.api_listen}")
+    # Captured now, not read later: an upgrade changes the installed release underneath a running process.
+    version = importlib.metadata.version("llmgw")
+    me = Candidate(holder=new_holder_id(), name=config.name, address=config.api_url or f"http://{config.api_listen}")
     lease = LeaseThread(store.lease_store(), clock, me)
+    peers = Peers(name=config.name)
+    members = Members(me=_member(me, config, clock, version), store=store, peers=peers, clock=clock)
 
     live = LiveNodes()
     hearing = HearingClock(clock)
     board = DemandBoard(hearing)
-    agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing)
+    directory = Directory(lease, members)
+    agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing, directory=directory)
     observer = Observer(resolved)
-    fleet = Fleet(store=store, clock=clock, lease=lease, observer=observer, live=live, demand=board, logs=agents)
+    fleet = Fleet(
+        store=store,
+        clock=clock,
+        lease=lease,
+        observer=observer,
+        live=live,
+        demand=board,
+        logs=agents,
+        members=members,
+    )
+    standby = Standby(fleet=fleet, board=board, peers=peers, name=config.name, holder=me.holder)
+    hub = Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock, directory=members)
+    members.gateways = hub.reachable
 
     async def make_first_secrets() -> None:
         await bootstrap(fleet, clock, credentials, urls=_urls(config))
@@ -127,8 +151,6 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     )
     kept = KeptHistory(fleet, clock)
     history = NodeHistory(fleet, clock, kept, prometheus=prometheus, labels=config.prometheus_labels)
-    # Captured now, not read later: an upgrade changes the installed release underneath a running process.
-    version = importlib.metadata.version("llmgw")
     loop = asyncio.get_running_loop()
 
     def look_at_lease() -> None:
@@ -141,7 +163,10 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         agents=agents,
         listener=AgentListener(agents, token=token),
         leadership=leadership,
-        hub=Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock),
+        hub=hub,
+        members=members,
+        standby=standby,
+        peers=peers,
         metrics=metrics,
         hearing=hearing,
         history=kept,
@@ -152,6 +177,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             config=config,
             version=version,
             history=history,
+            standby=standby,
             process=metrics.samples,
             console=build_console(fleet, clock, store, config=config, version=version, history=history),
         ),
@@ -173,6 +199,17 @@ def resolved(model: Model, weights: Weights | None, cores_usable: float | None) 
         return Resolved(profile=profile, claim=claim)
     profile = engine.resolve(model.profile, model.role, weights, cores_usable)
     return Resolved(profile=profile, claim=engine.claim(profile, weights))
+
+
+def _member(me: Candidate, config: ServerConfig, clock: Clock, version: str) -> Member:
+    return Member(
+        name=me.name,
+        holder=me.holder,
+        api=me.address,
+        agents=config.agent_address or config.agent_listen,
+        version=version,
+        started_at=clock.now(),
+    )
 
 
 def _rules(config: ServerConfig, planner: Planner, *, leading_since: float) -> Rules:

@@ -58,6 +58,11 @@ class HandLease:
         """Lead no longer; `other` is who does instead."""
         self._leading, self.other = False, other
 
+    def step_down(self, for_s: float) -> None:
+        """Lead no longer; it is taken again when told, however long `for_s` is."""
+        del for_s
+        self.lose()
+
     def is_leader(self) -> bool:
         """True while held."""
         return self._leading

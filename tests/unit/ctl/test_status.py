@@ -1,6 +1,9 @@
 from llmgw.ctl.status import text
 from llmgw.schema.summary import (
     ClassCounts,
+    ControlPlaneMember,
+    ControlPlanes,
+    ControlPlaneState,
     FabricCounts,
     ModelCounts,
     NodeCounts,
@@ -50,3 +53,27 @@ def test_everything_that_is_wrong_is_named():
         "unplaceable    big: llmgw ctl model explain big\n"
         "parked         broken after 5 failures: not a GGUF file"
     )
+
+
+def test_several_control_planes_are_all_named_with_their_addresses():
+    members = tuple(
+        ControlPlaneMember(
+            name=f"control-{number}", address=f"http://10.0.0.{number}:8800", state=state, this=number == 2
+        )
+        for number, state in enumerate(ControlPlaneState, 1)
+    )
+    summary = Summary(
+        version="0.1.0",
+        leader="control-1",
+        epoch=3,
+        nodes=NodeCounts(total=1, ready=1, cordoned=0, draining=0, unreachable=0),
+        replicas=ReplicaCounts(ready=1, starting=0, draining=0, failed=0),
+        models=ModelCounts(total=1, satisfied=1, short=0),
+        control_planes=ControlPlanes(members=members),
+    )
+    assert text(summary).splitlines()[:4] == [
+        "control plane  control-1 leads, epoch 3 (llmgw 0.1.0)",
+        "               control-1  leading, http://10.0.0.1:8800",
+        "               control-2  standing by, http://10.0.0.2:8800 (this one)",
+        "               control-3  not answering, http://10.0.0.3:8800",
+    ]

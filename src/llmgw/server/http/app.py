@@ -14,14 +14,17 @@ from llmgw.schema.errors import LlmgwError
 from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.history import KeptHistory
+from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http import keys, models, nodes, openapi, replicas
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
+from llmgw.server.http.peer import demand_route
 from llmgw.server.http.errors import JSON, on_client_gone, on_crash, on_http_error, on_llmgw_error
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
+from llmgw.server.standby import Standby
 from llmgw.server.services.node_history import NodeHistory
 
 ROUTES: tuple[TypedRoute, ...] = (
@@ -29,6 +32,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *nodes.ROUTES,
     *models.ROUTES,
     *replicas.ROUTES,
+    *control_planes.ROUTES,
     *keys.ROUTES,
 )
 
@@ -40,19 +44,24 @@ def build_app(
     *,
     config: ServerConfig,
     version: str,
+    standby: Standby | None = None,
     history: NodeHistory | None = None,
     process: Samples = tuple,
     console: ASGIApp | None = None,
 ) -> Starlette:
     """Put probes and API together; `console` answers every path that is neither.
 
-    `history` gives hours of nodes; without one, nothing is known of any. `process` gives the metrics of this process.
+    `history` gives hours of nodes; without one, nothing is known of any. `standby` is this control plane's side towards
+    the others; without one, there are none. `process` gives the metrics of this process.
     """
     history = history or NodeHistory(fleet, clock, KeptHistory(fleet, clock))
-    context = Context(fleet=fleet, clock=clock, store=store, config=config, history=history, version=version)
+    context = Context(
+        fleet=fleet, clock=clock, store=store, config=config, history=history, version=version, standby=standby
+    )
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(
         routes=[
+            *(() if standby is None else (demand_route(fleet, standby.take),)),
             *probe_routes(context, MetricsExport(fleet, process=process)),
             Mount("/api/v1", app=api),
             _nothing_else(),

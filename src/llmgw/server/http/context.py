@@ -6,6 +6,7 @@ from llmgw.config.server import ServerConfig
 from llmgw.ports import Clock, Store
 from llmgw.server.fleet import Fleet
 from llmgw.server.services.node_history import NodeHistory
+from llmgw.server.standby import Standby
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,3 +20,5 @@ class Context:
     history: NodeHistory
     version: str
     """Release this process runs, captured when it started."""
+    standby: Standby | None = None
+    """Has the leader answer a request while this control plane stands by."""

@@ -18,7 +18,8 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
     """Give `/healthz` and `/leader`, open to all, and `/metrics` for viewers."""
 
     async def healthz(_: Request) -> Response:
-        return _answer({"status": "ok"})
+        who = {} if context.standby is None else {"name": context.config.name, "holder": context.standby.holder}
+        return _answer({"status": "ok", **who})
 
     async def leader(_: Request) -> Response:
         """Keepalived and load balancers ask this: 200 on the valid leader only, by a clock comparison now."""

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from llmgw.schema.admin.replica import ReplicaList, ReplicaLogs, ReplicaRow
+from llmgw.schema.errors import NoLeader
 from llmgw.schema.key import AdminRole
 from llmgw.schema.value import Value
 from llmgw.server.http.typed_route import Call, Nothing, TypedRoute
@@ -66,5 +67,6 @@ ROUTES = (
         query=LogQuery,
         answer=ReplicaLogs,
         tag=_TAG,
+        errors=(NoLeader,),
     ),
 )

@@ -23,6 +23,7 @@ from llmgw.schema.errors import (
     Unauthorized,
 )
 from llmgw.schema.key import AdminRole, AdminToken
+from llmgw.schema.lease import Standing
 from llmgw.schema.value import Value
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -77,8 +78,16 @@ class TypedRoute:
         of_body = () if self.body is Nothing else (NotJson,)
         return (InvalidInput, Unauthorized, Forbidden, TooLarge, *of_path, *of_method, *of_body, *self.errors)
 
+    @property
+    def needs_leader(self) -> bool:
+        """True for what a standby cannot do: changes, and questions about what runs at this very moment."""
+        return NoLeader in self.refusals
+
     async def answer_to(self, request: Request, context: Context) -> Response:
-        """Answer one request. Raises `LlmgwError`."""
+        """Answer one request, or have the leader answer it. Raises `LlmgwError`."""
+        if self.needs_leader and context.standby is not None and _another_leads(context):
+            # Not authorized here: the leader does that, and may know of tokens that this copy does not yet have.
+            return await context.standby.forward(request, await read_body(request))
         actor = authorize(request, context.fleet, self.role)
         query = strict.convert(self.query, _query(request), texts=True)
         body = await self._body(request)
@@ -121,6 +130,10 @@ async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> bytes:
         if len(body) > limit:
             raise _too_large(limit)
     return bytes(body)
+
+
+def _another_leads(context: Context) -> bool:
+    return context.fleet.leader_status().standing is Standing.STANDING_BY
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -16,24 +16,23 @@ from llmgw.server.fleet import Fleet
 from llmgw.server.history import KeptHistory
 from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas
 from llmgw.server.http import fleet as fleet_routes
-from llmgw.server.http import keys, models, nodes, openapi, replicas
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
-from llmgw.server.http.peer import demand_route
 from llmgw.server.http.errors import JSON, on_client_gone, on_crash, on_http_error, on_llmgw_error
+from llmgw.server.http.peer import demand_route
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
-from llmgw.server.standby import Standby
 from llmgw.server.services.node_history import NodeHistory
+from llmgw.server.standby import Standby
 
 ROUTES: tuple[TypedRoute, ...] = (
     *fleet_routes.ROUTES,
     *nodes.ROUTES,
     *models.ROUTES,
     *replicas.ROUTES,
-    *control_planes.ROUTES,
     *keys.ROUTES,
+    *control_planes.ROUTES,
 )
 
 
@@ -44,8 +43,8 @@ def build_app(
     *,
     config: ServerConfig,
     version: str,
-    standby: Standby | None = None,
     history: NodeHistory | None = None,
+    standby: Standby | None = None,
     process: Samples = tuple,
     console: ASGIApp | None = None,
 ) -> Starlette:
@@ -61,8 +60,8 @@ def build_app(
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(
         routes=[
-            *(() if standby is None else (demand_route(fleet, standby.take),)),
             *probe_routes(context, MetricsExport(fleet, process=process)),
+            *(() if standby is None else (demand_route(fleet, standby.take),)),
             Mount("/api/v1", app=api),
             _nothing_else(),
         ],

@@ -3,6 +3,7 @@
 It keeps what an agent keeps on disk, so that a restart of the agent is a new stream and nothing else.
 """
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -12,7 +13,8 @@ from llmgw.schema.desired import DesiredShard, DesiredState, Mode
 from llmgw.schema.link import Heartbeat, Hello, OrderRefused
 from llmgw.schema.node import Host, NodeFacts
 from llmgw.schema.replica import ShardPhase
-from llmgw.schema.report import Death, Load, ShardReport
+from llmgw.schema.report import Death, ShardReport
+from llmgw.testing.fake_load import fake_load
 
 GIB = 1024**3
 
@@ -62,8 +64,9 @@ class FakeNode:
 
     def heartbeat(self) -> Heartbeat:
         """Give the state of everything now."""
-        load = Load(age_s=0.1, cpu_percent=12.5)
-        return Heartbeat(shards=self.reports(), generation=self.generation, facts=self.facts, load=load)
+        reports = self.reports()
+        load = fake_load(self.facts, reports, time.monotonic())
+        return Heartbeat(shards=reports, generation=self.generation, facts=self.facts, load=load)
 
     def reports(self) -> tuple[ShardReport, ...]:
         """Give all shards."""

@@ -35,6 +35,11 @@ _KEY = {
     "list": ("llmgw.ctl.key_list:key_list", "All API keys."),
     "revoke": ("llmgw.ctl.key_revoke:key_revoke", "Revoke an API key."),
 }
+_TOKEN = {
+    "create": ("llmgw.ctl.token_create:token_create", "Make an operator's token; its secret is shown once."),
+    "list": ("llmgw.ctl.token_list:token_list", "All operators' tokens."),
+    "revoke": ("llmgw.ctl.token_revoke:token_revoke", "Revoke an operator's token."),
+}
 
 _SERVER = {
     "list": ("llmgw.ctl.server_list:server_list", "All control planes: which leads, which stand by."),
@@ -51,6 +56,7 @@ _SERVER = {
         "model": ("llmgw.ctl.main:model", "Models."),
         "replica": ("llmgw.ctl.main:replica", "Replicas."),
         "key": ("llmgw.ctl.main:key", "API keys of clients."),
+        "token": ("llmgw.ctl.main:token", "Tokens of operators."),
         "server": ("llmgw.ctl.main:server", "Control planes."),
         "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
         "events": ("llmgw.ctl.events:events", "What happened lately."),
@@ -98,3 +104,8 @@ def server() -> None:
 @click.group(cls=LazyGroup, commands_from=_KEY)
 def key() -> None:
     """API keys of clients."""
+
+
+@click.group(cls=LazyGroup, commands_from=_TOKEN)
+def token() -> None:
+    """Tokens of operators, for this command, the console and Prometheus."""

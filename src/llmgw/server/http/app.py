@@ -14,7 +14,7 @@ from llmgw.schema.errors import LlmgwError
 from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.history import KeptHistory
-from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas
+from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas, tokens
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -33,6 +33,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *replicas.ROUTES,
     *keys.ROUTES,
     *control_planes.ROUTES,
+    *tokens.ROUTES,
 )
 
 

@@ -27,6 +27,7 @@ class ServerProcess:
         self.pid = 0
         self.agent_address = ""
         self.root = ""
+        self._config = folder / "server.toml"
         self._settings = dict(settings or {})
         self._process: asyncio.subprocess.Process | None = None
 
@@ -41,11 +42,19 @@ class ServerProcess:
             "log_format": "json",
             **self._settings,
         }
-        config = self.folder / "server.toml"
-        config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+        self._config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
+        await self._start()
+        return self
+
+    async def restart(self) -> None:
+        """Kill it, and start it again on the same folder and ports."""
+        await self.__aexit__()
+        await self._start()
+
+    async def _start(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "llmgw", "server", "--config", str(config), stdout=log, stderr=log
+                sys.executable, "-m", "llmgw", "server", "--config", str(self._config), stdout=log, stderr=log
             )
         self.pid = self._process.pid
         try:
@@ -54,7 +63,6 @@ class ServerProcess:
             raise RuntimeError(f"the control plane does not lead\n{self.log()[-4000:]}") from None
         if self._process_ended():
             raise RuntimeError(f"the control plane ended\n{self.log()[-4000:]}")
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -10,7 +10,7 @@ import difflib
 import os
 import select
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl
@@ -21,10 +21,16 @@ from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, QueuePool, create_engine, event, text
 from sqlalchemy.exc import DisconnectionError
 
+from llmgw.core.primary import primary
 from llmgw.schema.errors import InvalidInput
+from llmgw.schema.store import PostgresWord
+from llmgw.store.postgresql_word import Place, places, postgres_words
 
 CONNECT_S = 2
 """Of each address tried, in whole seconds; the least libpq knows (postgresql.org/docs/15/libpq-connect.html)."""
+
+PRIMARY_S = 0.5
+"""How long hosts are waited for to say which of them is the primary: one that is gone must not use up a call's time."""
 
 _GRACE_S = 1.0
 """How much later than the client the server gives up: then nobody waits for what would still be done there."""
@@ -117,9 +123,23 @@ class PostgresqlBackend:
     def close(self) -> None:
         """Nothing."""
 
+    def words(self, asked: Iterable[Place], *, deadline_s: float) -> dict[Place, PostgresWord | None]:
+        """Ask servers, by host and port, what they are; `None` for those that do not answer. Blocks."""
+        return postgres_words(self._parameters, asked, deadline_s=deadline_s)
+
     def _connect(self) -> "_Connection":
         # Statements are not prepared on the server: that fails behind poolers, and these are few and small.
-        return _Connection.connect(**self._parameters, prepare_threshold=None)
+        return _Connection.connect(**(self._parameters | self._primary()), prepare_threshold=None)
+
+    def _primary(self) -> dict[str, str]:
+        """Choose among several hosts: libpq would take the first that accepts writes, which may be a stale primary."""
+        hosts = places(self._parameters)
+        if len(hosts) == 1:
+            return {}
+        found = primary(self.words(hosts, deadline_s=PRIMARY_S))
+        if found is None:
+            raise psycopg.OperationalError("none of the hosts that answer is a primary")
+        return {"host": found[0], "port": found[1]}
 
 
 class _Connection(psycopg.Connection[Any]):

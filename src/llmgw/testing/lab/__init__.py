@@ -1,0 +1,1 @@
+"""A laboratory of several hosts on one machine: network namespaces with real etcd, Patroni, keepalived and llmgw."""

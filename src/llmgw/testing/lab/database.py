@@ -1,0 +1,151 @@
+"""etcd, Patroni and PostgreSQL on each host of the laboratory, from the configuration that is installed for real."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from llmgw.install.etcd import etcd_environment
+from llmgw.install.hosts import Cluster
+from llmgw.install.patroni import REST_PORT, Postgres, patroni_environment, patroni_yaml
+from llmgw.testing.lab.network import SUBNET, Network
+from llmgw.testing.lab.part import Part
+from llmgw.testing.postgres import installed
+
+USER = "postgres"
+PASSWORD = "lab"  # noqa: S105 (of databases that live as long as a test)
+START_S = 60.0
+
+
+def missing() -> str | None:
+    """Say what is not installed; `None` when all is."""
+    if shutil.which("etcd") is None:
+        return "etcd is not installed: apt-get install etcd-server"
+    if installed() is None:
+        return "PostgreSQL is not installed: apt-get install postgresql"
+    if patroni() is None:
+        return "Patroni is not installed: make .venv/.lab"
+    return None
+
+
+def patroni() -> Path | None:
+    """Find Patroni: beside this Python, or where `LLMGW_PATRONI` says."""
+    told = os.environ.get("LLMGW_PATRONI")
+    found = Path(told) if told else Path(sys.executable).parent / "patroni"
+    return found if found.exists() else None
+
+
+class Database:
+    """The members of one replicated store, one on each of `cluster`'s hosts."""
+
+    def __init__(self, network: Network, cluster: Cluster, folder: Path) -> None:
+        self._network = network
+        self._cluster = cluster
+        self._folder = folder
+        binaries, program = installed(), patroni()
+        if binaries is None or program is None:
+            raise RuntimeError(f"no laboratory without a database: {missing()}")
+        self._binaries, self._program = binaries, program
+        self.postgres = Postgres(network=f"{SUBNET}.0/24")
+        self.etcd: dict[str, Part] = {}
+        self.patroni: dict[str, Part] = {}
+
+    def start(self) -> None:
+        """Start all members, and wait until one leads and another one is its synchronous standby."""
+        for host in self._cluster.hosts:
+            self._make(host.name)
+            self.etcd[host.name].start()
+        for host in self._cluster.hosts:
+            self.patroni[host.name].start()
+        self.wait_for(lambda roles: {"leader", "sync_standby"} <= set(roles.values()), "a leader and a standby")
+        self._make_database()
+
+    def end(self) -> None:
+        """End everything."""
+        for part in (*self.patroni.values(), *self.etcd.values()):
+            part.end()
+        self._end_postgres()
+
+    def roles(self) -> dict[str, str]:
+        """Give the members' roles as the first Patroni that answers lists them; empty when none does."""
+        for host in self._cluster.hosts:
+            told = self.ask(host.name, "/cluster")
+            if told is not None:
+                return {one["name"]: one["role"] for one in told["members"] if one["state"] in ("running", "streaming")}
+        return {}
+
+    def leader(self) -> str:
+        """Name the host of the primary."""
+        found = [name for name, role in self.roles().items() if role == "leader"]
+        if len(found) != 1:
+            raise RuntimeError(f"{len(found)} primaries are listed")
+        return found[0]
+
+    def ask(self, host: str, path: str) -> dict[str, Any] | None:
+        """Ask one host's Patroni, from that host; `None` when it does not answer within a second."""
+        script = (
+            "import http.client,sys\n"
+            f"c=http.client.HTTPConnection({self._network.addresses[host]!r},{REST_PORT},timeout=1)\n"
+            f"c.request('GET',{path!r});sys.stdout.write(c.getresponse().read().decode())"
+        )
+        argv = (*self._network.enter(host), sys.executable, "-c", script)
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10)
+        if done.returncode != 0:
+            return None
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def wait_for(self, wanted: Any, what: str, *, seconds: float = START_S) -> None:
+        """Wait until the members' roles are as wanted. Raises `TimeoutError` saying what they are."""
+        deadline = time.monotonic() + seconds
+        while not wanted(roles := self.roles()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {what} within {seconds:g} s; there is {roles}, logs are in {self._folder}")
+            time.sleep(0.3)
+
+    def _make(self, name: str) -> None:
+        own = self._folder / name
+        for part in ("etcd", "postgres", "run"):
+            (own / part).mkdir(parents=True, exist_ok=True)
+            (own / part).chmod(0o700)
+            shutil.chown(own / part, USER, USER)
+        enter = (*self._network.enter(name), "--")
+        etcd = etcd_environment(self._cluster, name, data_dir=str(own / "etcd"), certificates=None)
+        self.etcd[name] = Part((*enter, "etcd"), log=own / "etcd.log", env=_environment(etcd), user=USER)
+        postgres = Postgres(
+            network=self.postgres.network,
+            data_dir=str(own / "postgres"),
+            bin_dir=str(self._binaries),
+            socket_dir=str(own / "run"),
+        )
+        conf = own / "patroni.yml"
+        conf.write_text(patroni_yaml(self._cluster, name, postgres, certificates=None))
+        secrets = patroni_environment(superuser=PASSWORD, replication=PASSWORD, rewind=PASSWORD)
+        env = {**_environment(secrets), "HOME": str(own / "run")}
+        self.patroni[name] = Part((*enter, str(self._program), str(conf)), log=own / "patroni.log", env=env, user=USER)
+
+    def _make_database(self) -> None:
+        leader = self.leader()
+        psql = str(self._binaries / "psql")
+        role = f"CREATE ROLE {self.postgres.user} LOGIN PASSWORD '{PASSWORD}'"
+        for statement in (role, f"CREATE DATABASE {self.postgres.database} OWNER {self.postgres.user}"):
+            words = (psql, "-h", str(self._folder / leader / "run"), "-d", "postgres", "-c", statement)
+            user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups")
+            argv = (*self._network.enter(leader), *user, *words)
+            subprocess.run(argv, check=True, capture_output=True, timeout=30)
+
+    def _end_postgres(self) -> None:
+        """End servers whose Patroni was killed: they are in sessions of their own."""
+        for pidfile in self._folder.glob("*/postgres/postmaster.pid"):
+            pid = int(pidfile.read_text().split()[0])
+            if str(pidfile.parent) in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+                os.kill(pid, 9)
+
+
+def _environment(text: str) -> dict[str, str]:
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)

@@ -16,12 +16,13 @@ from llmgw.schema.admin.model import ServeModel
 from llmgw.schema.key import AdminRole
 from llmgw.server.http.app import ROUTES, build_app
 from llmgw.server.http.openapi import document
+from llmgw.server.identity import public_id
 from llmgw.server.services import keys, models
 from llmgw.testing.control_room import ControlRoom
 
 
 class Desk:
-    """A control room with a model, a node, a replica and a key in it, made anew for each request."""
+    """A control room with a model, a node, a replica, a key and tokens in it, made anew for each request."""
 
     def __init__(self) -> None:
         self.room = ControlRoom()
@@ -38,6 +39,7 @@ class Desk:
         key = await keys.create(room.fleet, room.clock, CreateKey(name="team"), actor="test")
         self.tokens = {role: await room.token(role) for role in AdminRole}
         known = {"nodes": "n1", "replicas": "raaaaaaaaaa", "keys": key.key.id}
+        known["tokens"] = public_id(self.tokens[AdminRole.VIEWER])
         self.names["id"] = next((name for word, name in known.items() if f"/{word}/" in path), "")
 
     def rows(self) -> object:

@@ -32,14 +32,9 @@ class _List(Value, frozen=True, kw_only=True):
     members: tuple[_Row, ...] = ()
 
 
-class _Known(Value, frozen=True, kw_only=True):
-    name: str | None = None
-
-
 class _Own(Value, frozen=True, kw_only=True):
     state: str
     role: str
-    patroni: _Known = _Known()
 
 
 class Address(Value, frozen=True, kw_only=True):
@@ -73,11 +68,6 @@ class PatroniClient:
         if own is None:
             return None
         return PatroniWord(role=own.role, state=own.state, alive=alive == HTTPStatus.OK)
-
-    async def name(self, rest: str) -> str | None:
-        """Ask the Patroni at `rest` for its name."""
-        own = await self._get(rest, "patroni", _Own)
-        return own.patroni.name if own is not None else None
 
     async def _get(self, rest: str, path: str, kind: type[Any]) -> Any:
         found = await self._ask(rest, path)

@@ -116,6 +116,14 @@ async def test_a_nodes_load_is_shown_as_bars_and_unknown_is_a_dash(room, viewer)
     assert "– of 8 – of – –" in _words(page.texts["node-n2"])
 
 
+async def test_a_load_over_a_minute_old_is_a_dash_and_what_the_node_has_stays(room, viewer):
+    room.hear(await room.put_node("n1"), load=Load(age_s=0, cpu_percent=36.6, memory_used_bytes=4 * GIB))
+    room.clock.advance(60.5)
+    page = await _page(viewer)
+    assert "– of 8 – of 16.0 GiB" in _words(page.texts["node-n1"])
+    assert ("meter", "value", "36.6") not in page.attributes
+
+
 async def test_a_restart_is_shown_with_its_reason(room, viewer):
     restart = Restart(at=room.clock.now(), reason="killed by signal 9")
     await room.put_replica("r1", "m", restarts=(restart,), restart_count=1)

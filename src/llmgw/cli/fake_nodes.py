@@ -19,7 +19,7 @@ _TROUBLES = ("freeze", "partition", "kill", "flap")
 @click.option("--name", help="Beginning of their names.  [default: the kind]")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="TOML or YAML with several kinds as [[nodes]].")
 @click.option("--context", help="Context of ctl to join.  [default: the current one]")
-@click.option("--server", help="Agents' address HOST:PORT to join instead of a context.")
+@click.option("--server", multiple=True, help="Agents' address HOST:PORT to join instead of a context; all of several.")
 @click.option("--token-file", type=click.Path(path_type=Path), help="File with the agents' token, beside --server.")
 @click.option("--heartbeat", type=click.FloatRange(0.1, 15), default=5.0, show_default=True, help="Seconds.")
 @click.option("--start", type=click.FloatRange(0, 3600), default=0.5, show_default=True, help="Seconds a start takes.")
@@ -36,7 +36,7 @@ def fake_nodes(
     name: str | None,
     file: Path | None,
     context: str | None,
-    server: str | None,
+    server: tuple[str, ...],
     token_file: Path | None,
     heartbeat: float,
     start: float,
@@ -52,18 +52,19 @@ def fake_nodes(
 
     if (file is None) == (kind is None):
         raise click.UsageError("Give either --kind or --file.")
-    if (server is None) != (token_file is None):
+    if bool(server) != (token_file is not None):
         raise click.UsageError("--server and --token-file belong together.")
     if file is not None:
         groups = read_groups(file)
     else:
         groups = (NodeGroup(kind=kind or "", count=count, name=name, fabric=fabric, weights=weights),)
-    if server is not None and token_file is not None:
-        address, token = server, token_file.read_text().strip()
+    if server and token_file is not None:
+        addresses, token = server, token_file.read_text().strip()
     else:
         address, token = _of_context(context)
+        addresses = (address,)
     commands = tuple(f"{verb} {troubles[verb]}" for verb in _TROUBLES if troubles[verb])
-    run(groups, server=address, token=token, heartbeat_s=heartbeat, start_s=start, commands=commands)
+    run(groups, servers=addresses, token=token, heartbeat_s=heartbeat, start_s=start, commands=commands)
 
 
 def _of_context(context: str | None) -> tuple[str, str]:

@@ -39,3 +39,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_wildcard(address: str) -> bool:
+    """True for `host:port` that stands for all addresses of a machine, and so tells others nothing."""
+    try:
+        return ipaddress.ip_address(address.rpartition(":")[0].strip("[]")).is_unspecified
+    except ValueError:
+        return False

@@ -13,6 +13,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from llmgw.link.rounds import Rounds, redial_delay
 from llmgw.ports import Clock
 from llmgw.schema.link import AgentMessage, Hello, Ping, Refused, ServerMessage, Welcome
 from llmgw.telemetry import log
@@ -26,20 +27,9 @@ DIAL_S = 3.0
 CLOSE_S = 0.5
 MAX_MESSAGE = 64 * 1024 * 1024
 
-QUICK_S = 30.0
-QUICK_DELAY_S = 0.5
-SLOW_DELAY_S = 2.0
-
 _log = log.get(__name__)
 _decoder = msgspec.json.Decoder(ServerMessage)
 _encoder = msgspec.json.Encoder()
-
-
-def redial_delay(alone_s: float, jitter: float) -> float:
-    """Seconds to wait before the next dial, `alone_s` after the last stream ended; `jitter` is from 0 to 1."""
-    if alone_s < QUICK_S:
-        return QUICK_DELAY_S * jitter
-    return QUICK_DELAY_S + (SLOW_DELAY_S - QUICK_DELAY_S) * jitter
 
 
 class AgentSide(Protocol):
@@ -75,16 +65,15 @@ class AgentConnection:
     async def run(self) -> None:
         """Dial, relay, dial again; until cancelled."""
         alone_since = self._clock.monotonic()
-        preferred: str | None = None
+        rounds = Rounds()
         while True:
-            for address in self._round(preferred):
-                was_on, preferred = await self._attempt(address)
-                if was_on:
+            rounds.begin(self._side.addresses(), self._clock.monotonic())
+            while (address := rounds.next()) is not None:
+                if await self._attempt(address, rounds):
+                    rounds.served(address)
                     alone_since = self._clock.monotonic()
-                jitter = random.random()  # noqa: S311 - spreads agents, keeps no secret
-                await asyncio.sleep(redial_delay(self._clock.monotonic() - alone_since, jitter))
-                if preferred is not None:
-                    break
+            jitter = random.random()  # noqa: S311 - spreads agents, keeps no secret
+            await asyncio.sleep(redial_delay(self._clock.monotonic() - alone_since, jitter))
 
     async def send(self, message: AgentMessage) -> bool:
         """Send on the open stream. False, and the message dropped, when there is none."""
@@ -101,12 +90,8 @@ class AgentConnection:
             return False
         return True
 
-    def _round(self, preferred: str | None) -> list[str]:
-        others = [address for address in self._side.addresses() if address != preferred]
-        return others if preferred is None else [preferred, *others]
-
-    async def _attempt(self, address: str) -> tuple[bool, str | None]:
-        """Serve one stream. Gives whether we were taken on, and whom to ask instead."""
+    async def _attempt(self, address: str, rounds: Rounds) -> bool:
+        """Serve one stream. True when we were taken on; else `rounds` is told why not."""
         try:
             async with connect(
                 f"ws://{address}{PATH}",
@@ -121,12 +106,18 @@ class AgentConnection:
                 answer = await self._greet(stream)
                 if isinstance(answer, Refused):
                     self._trouble(address, f"refused: {answer.reason}")
-                    return False, answer.leader if answer.leader != address else None
+                    if answer.leader is not None:
+                        rounds.leads(answer.leader)
+                    return False
                 await self._serve(stream, answer, address)
-        except (OSError, TimeoutError, WebSocketException, msgspec.MsgspecError) as error:
+        except TimeoutError:
+            self._trouble(address, f"no answer within {DIAL_S:g} s")
+            rounds.hung(address, self._clock.monotonic())
+            return False
+        except (OSError, WebSocketException, msgspec.MsgspecError) as error:
             self._trouble(address, str(error) or type(error).__name__)
-            return False, None
-        return True, None
+            return False
+        return True
 
     async def _greet(self, stream: ClientConnection) -> Welcome | Refused:
         await stream.send(_encoder.encode(self._side.hello()).decode())

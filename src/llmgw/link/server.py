@@ -98,7 +98,10 @@ class AgentStream:
 
 
 class AgentHandler(Protocol):
-    """What the listener's owner does with agents. No method may block."""
+    """What the listener's owner does with agents. No method may block the loop."""
+
+    async def settle(self, hello: Hello) -> None:
+        """Wait while it may soon be known who leads; at most a few seconds."""
 
     def admit(self, hello: Hello) -> Welcome | Refused:
         """Decide about an agent whose token is right."""
@@ -149,6 +152,7 @@ class AgentListener:
         hello = await self._hello(connection)
         if hello is None:
             return
+        await self._handler.settle(hello)
         answer = self._handler.admit(hello)
         try:
             await connection.send(_encoder.encode(answer).decode())

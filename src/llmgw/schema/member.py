@@ -15,7 +15,7 @@ class Member(Value, frozen=True, kw_only=True):
     api: str
     """Root URL of its API."""
     agents: str
-    """Where agents reach it, `host:port`."""
+    """Where agents reach it, `host:port`; empty when it does not know."""
     version: str
     started_at: datetime
     gateways: tuple[Peer, ...] = ()

@@ -1,6 +1,7 @@
 """The agents of this control plane: who is connected, what each says, and what was ordered."""
 
 import asyncio
+import contextlib
 import itertools
 import re
 from typing import Protocol
@@ -27,6 +28,8 @@ from llmgw.server.live import Live, LiveNodes
 from llmgw.telemetry import log
 
 LOG_DEADLINE_S = 5.0
+HOLD_S = 2.0
+"""How long an agent waits here for a new leader before it looks elsewhere; less than it waits for an answer (3 s)."""
 
 _log = log.get(__name__)
 _NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -50,6 +53,9 @@ class Directory(Protocol):
 
     def leader_address(self) -> str | None:
         """Give the leader's address; `None` when it is not known."""
+
+    def leader(self) -> str | None:
+        """Give who holds the lease, as the row says; `None` when nobody does."""
 
 
 class Stream(Protocol):
@@ -93,6 +99,7 @@ class Agents:
         self._directory = directory
         self._open = False
         self._streams: dict[str, Stream] = {}
+        self._waiting: set[asyncio.Future[None]] = set()
         self._sent: dict[int, DesiredState] = {}
         self._logs: dict[int, asyncio.Future[LogReply]] = {}
         self._log_ids = itertools.count(1)
@@ -102,6 +109,7 @@ class Agents:
     def open(self) -> None:
         """Take on agents from now on."""
         self._open = True
+        self.look()
 
     def close(self, reason: str) -> None:
         """Let all agents go at once, refuse others from now on, and forget what was heard."""
@@ -111,6 +119,12 @@ class Agents:
         self._streams.clear()
         self._sent.clear()
         self._live.forget()
+
+    def look(self) -> None:
+        """Have agents that wait be looked at: the lease changed. To be called on the loop."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(None)
 
     def sent(self, node: str) -> DesiredState | None:
         """Give the order sent last on the node's stream; `None` when none was sent on it yet."""
@@ -149,6 +163,21 @@ class Agents:
             del self._logs[request.id]
 
     # The listener's side -------------------------------------------------------------------------
+
+    async def settle(self, hello: Hello) -> None:
+        """Let an agent wait while whom it lost holds the lease, or nobody: the next leader may be this one.
+
+        So a thousand agents that lost their leader do not dial again and again, and are there when one leads.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(HOLD_S):
+                while self._undecided(hello):
+                    moved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    self._waiting.add(moved)
+                    try:
+                        await moved
+                    finally:
+                        self._waiting.discard(moved)
 
     def admit(self, hello: Hello) -> Welcome | Refused:
         """Take an agent on, or say why not and where to go."""
@@ -215,6 +244,12 @@ class Agents:
             del self._streams[stream.node]
             _log.info("agent.disconnected", node=stream.node)
             self._live.disconnect(stream.node)
+
+    def _undecided(self, hello: Hello) -> bool:
+        if self._open or self._directory is None:
+            return False
+        # A lease of our own: it opens in a moment, once the rows are read.
+        return self._lease.fence() is not None or self._directory.leader() in {None, hello.holder}
 
     def _heartbeat(self, node: str, beat: Heartbeat) -> None:
         live = self._live.get(node)

@@ -84,7 +84,7 @@ class Members:
     def agent_addresses(self) -> tuple[str, ...]:
         """Give where agents reach the control planes, this one first."""
         others = (member.agents for member in self._known if member.holder != self._me.holder)
-        return tuple(dict.fromkeys((self._me.agents, *others)))
+        return tuple(address for address in dict.fromkeys((self._me.agents, *others)) if address)
 
     def peers(self) -> tuple[Peer, ...]:
         """Give all gateways that other gateways can reach, whichever control plane they are connected to."""
@@ -167,4 +167,9 @@ class Directory:
         status = self._lease.status()
         if status.leader_name is None:
             return None
-        return next((member.agents for member in self._members.all() if member.holder == status.holder), None)
+        return next((one.agents or None for one in self._members.all() if one.holder == status.holder), None)
+
+    def leader(self) -> str | None:
+        """Give who holds the lease, as the row says; `None` when nobody does."""
+        status = self._lease.status()
+        return status.holder if status.leader_name is not None else None

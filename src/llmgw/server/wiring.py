@@ -9,6 +9,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
+from llmgw.config.tls import is_wildcard
 from llmgw.console.app import build_console
 from llmgw.core.lease import Candidate
 from llmgw.core.parking import BackoffPolicy
@@ -155,6 +156,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
 
     def look_at_lease() -> None:
         loop.call_soon_threadsafe(leadership.wake)
+        loop.call_soon_threadsafe(agents.look)
 
     lease.on_change(look_at_lease)
     return ControlPlane(
@@ -206,7 +208,7 @@ def _member(me: Candidate, config: ServerConfig, clock: Clock, version: str) -> 
         name=me.name,
         holder=me.holder,
         api=me.address,
-        agents=config.agent_address or config.agent_listen,
+        agents=config.agent_address or ("" if is_wildcard(config.agent_listen) else config.agent_listen),
         version=version,
         started_at=clock.now(),
     )

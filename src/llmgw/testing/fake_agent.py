@@ -36,8 +36,11 @@ class FakeAgent:
         self.welcome: Welcome | None = None
         self.welcomed = asyncio.Event()
         """Set at the first welcome, for good."""
+        self.taken_on = asyncio.Event()
+        """Set while a control plane has taken it on."""
         self.refused: Refused | None = None
-        self._url = f"ws://{address}/agent/v1"
+        self.address = address
+        """Whom it dials next. May be set."""
         self._token = token
         self._heartbeat_s = heartbeat_s
         self._start_s = start_s
@@ -48,9 +51,12 @@ class FakeAgent:
 
     async def run(self) -> None:
         """Connect, say hello, obey, report; ends with the stream, or when refused (see `refused`)."""
+        self.taken_on.clear()
+        self.welcome = self.refused = None
         async with self._stream() as stream:
             if not await self._greet(stream):
                 return
+            self.taken_on.set()
             async with asyncio.TaskGroup() as group:
                 reporting = group.create_task(self._report(stream))
                 await self._listen(stream)
@@ -70,7 +76,8 @@ class FakeAgent:
 
     @contextlib.asynccontextmanager
     async def _stream(self) -> AsyncIterator[ClientConnection]:
-        async with connect(self._url, compression=None, ping_interval=None, close_timeout=0.5, proxy=None) as stream:
+        url = f"ws://{self.address}/agent/v1"
+        async with connect(url, compression=None, ping_interval=None, close_timeout=0.5, proxy=None) as stream:
             yield stream
 
     async def _greet(self, stream: ClientConnection) -> bool:

@@ -129,6 +129,9 @@ class FakeControl:
 
     # What the listener asks of its handler -----------------------------------------------------------
 
+    async def settle(self, hello: Hello) -> None:
+        """Let nobody wait."""
+
     def admit(self, hello: Hello) -> Welcome | Refused:
         """Take the agent on, unless told to refuse."""
         if self.refuse is not None:

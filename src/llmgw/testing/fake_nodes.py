@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Self
 
 from websockets.exceptions import WebSocketException
 
+from llmgw.link.rounds import Rounds, redial_delay
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
 from llmgw.testing.fake_agent import FakeAgent
@@ -26,7 +27,6 @@ from llmgw.testing.node_kinds import facts_of, kind_named
 
 RAMP_S = 0.002
 """Pause between two first dials: a listener's queue of new connections is about a hundred long."""
-REDIAL_S = 0.3
 FLAP_S = 2.0
 
 
@@ -72,8 +72,12 @@ _AWAY = frozenset({Trouble.FROZEN, Trouble.PARTITIONED, Trouble.DEAD})
 class FakeMember:
     """One node of the fleet with its agent."""
 
-    def __init__(self, node: FakeNode, agent: FakeAgent) -> None:
+    def __init__(self, node: FakeNode, agent: FakeAgent, servers: Sequence[str]) -> None:
         self.node = node
+        self.served_since: float | None = None
+        """Since when its stream is open, by the loop's clock; `None` while it has none."""
+        self._servers = servers
+        self._rounds = Rounds()
         self.trouble = Trouble.NONE
         self.welcomed = agent.welcomed
         """Set once a control plane took the node on."""
@@ -84,14 +88,37 @@ class FakeMember:
 
     async def keep_connected(self) -> None:
         """Dial again and again until cancelled."""
+        loop = asyncio.get_running_loop()
+        alone_since = loop.time()
         while True:
             await self._reachable.wait()
-            self._stream = asyncio.ensure_future(self._agent.run())
-            try:
-                await asyncio.wait({self._stream}, timeout=FLAP_S if self.trouble is Trouble.FLAPPING else None)
-            finally:
-                await self._cut()
-            await asyncio.sleep(FLAP_S if self.trouble is Trouble.FLAPPING else REDIAL_S * random.uniform(0.5, 1.0))
+            self._rounds.begin(self._servers, loop.time())
+            while (address := self._rounds.next()) is not None:
+                self._agent.address = address
+                if await self._attempt():
+                    self._rounds.served(address)
+                    alone_since = loop.time()
+            flapping = self.trouble is Trouble.FLAPPING
+            await asyncio.sleep(FLAP_S if flapping else redial_delay(loop.time() - alone_since, random.random()))
+
+    async def _attempt(self) -> bool:
+        """Serve one stream; True when it was taken on."""
+        self._agent.welcome = None
+        self._stream = asyncio.ensure_future(self._agent.run())
+        watching = asyncio.ensure_future(self._watch())
+        try:
+            await asyncio.wait({self._stream}, timeout=FLAP_S if self.trouble is Trouble.FLAPPING else None)
+        finally:
+            watching.cancel()
+            self.served_since = None
+            await self._cut()
+        if self._agent.refused is not None and self._agent.refused.leader is not None:
+            self._rounds.leads(self._agent.refused.leader)
+        return self._agent.welcome is not None
+
+    async def _watch(self) -> None:
+        await self._agent.taken_on.wait()
+        self.served_since = asyncio.get_running_loop().time()
 
     def set_trouble(self, trouble: Trouble) -> None:
         """Bring the node into trouble, or out of it."""
@@ -138,7 +165,7 @@ class FakeFleet:
         self,
         groups: Iterable[NodeGroup],
         *,
-        server: str,
+        server: str | Sequence[str],
         token: str,
         heartbeat_s: float = 5.0,
         start_s: float = 0.1,
@@ -146,7 +173,7 @@ class FakeFleet:
         self.doors = FakeDoors(self._model_of)
         self.members: dict[str, FakeMember] = {}
         self._groups = tuple(groups)
-        self._server = server
+        self._servers = (server,) if isinstance(server, str) else tuple(server)
         self._token = token
         self._heartbeat_s = heartbeat_s
         self._start_s = start_s
@@ -158,7 +185,7 @@ class FakeFleet:
             await stack.enter_async_context(self.doors)
             for group in self._groups:
                 for node in self._nodes(group):
-                    self.members[node.id] = FakeMember(node, self._agent(node))
+                    self.members[node.id] = FakeMember(node, self._agent(node), self._servers)
             stack.pop_all()  # all is well: the doors stay open until the fleet is left
         loop = asyncio.get_running_loop()
         for index, member in enumerate(self.members.values()):
@@ -179,8 +206,8 @@ class FakeFleet:
                     await member.welcomed.wait()
         except TimeoutError:
             raise InvalidInput(
-                f"{self._joined()} of {len(self.members)} nodes joined {self._server} within {deadline_s:g} s: "
-                f"{self._why()}",
+                f"{self._joined()} of {len(self.members)} nodes joined {', '.join(self._servers)} within "
+                f"{deadline_s:g} s: {self._why()}",
                 hint="is this the agents' address, and does the token belong to it?",
             ) from None
 
@@ -207,6 +234,10 @@ class FakeFleet:
         told = ", ".join(f"{troubles[trouble]} {trouble.value}" for trouble in Trouble if troubles[trouble])
         return f"{len(self.members)} nodes: {told}; {engines} engines, {self.doors.answered()} requests answered"
 
+    def served(self) -> int:
+        """Count the nodes with an open stream to a control plane that took them on."""
+        return sum(member.served_since is not None for member in self.members.values())
+
     def starts(self) -> int:
         """Count the engine starts there ever were."""
         return sum(len(member.node.starts) for member in self.members.values())
@@ -231,7 +262,7 @@ class FakeFleet:
 
     def _agent(self, node: FakeNode) -> FakeAgent:
         return FakeAgent(
-            node, address=self._server, token=self._token, heartbeat_s=self._heartbeat_s, start_s=self._start_s
+            node, address=self._servers[0], token=self._token, heartbeat_s=self._heartbeat_s, start_s=self._start_s
         )
 
     def _chosen(self, which: list[str], *, healthy: bool) -> Iterator[FakeMember]:

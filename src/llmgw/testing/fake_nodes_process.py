@@ -34,7 +34,7 @@ def read_groups(file: Path) -> tuple[NodeGroup, ...]:
 def run(
     groups: Sequence[NodeGroup],
     *,
-    server: str,
+    servers: Sequence[str],
     token: str,
     heartbeat_s: float,
     start_s: float,
@@ -43,7 +43,7 @@ def run(
     """Run until a signal. `commands` are carried out once all nodes joined. Raises `InvalidInput`."""
     _raise_file_limit()
     uvloop.run(
-        _serve(FakeFleet(groups, server=server, token=token, heartbeat_s=heartbeat_s, start_s=start_s), commands)
+        _serve(FakeFleet(groups, server=servers, token=token, heartbeat_s=heartbeat_s, start_s=start_s), commands)
     )
 
 

@@ -28,6 +28,9 @@ class Handler:
         self.gone = []
         self.signs = 0
 
+    async def settle(self, hello):
+        """Let nobody wait."""
+
     def admit(self, hello):
         return self.refuse or Welcome(epoch=3, holder="h1")
 

@@ -180,3 +180,69 @@ async def test_a_log_of_a_node_that_is_away_or_silent_is_an_error_for_people(ben
     monkeypatch.setattr(module, "LOG_DEADLINE_S", 0.01)
     with pytest.raises(NotFound, match="within"):
         await bench.agents.read_log("r1.0", node="n1", attempt=None, tail_bytes=100)
+
+
+class Told:
+    """A directory that says who leads, as the test wants it."""
+
+    def __init__(self):
+        self.holder = None
+
+    def agent_addresses(self):
+        return ("10.0.0.1:8801", "10.0.0.2:8801")
+
+    def leader_address(self):
+        return "10.0.0.2:8801" if self.holder else None
+
+    def leader(self):
+        return self.holder
+
+
+class Standby(Bench):
+    """Agents of a control plane that stands by."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = Told()
+        self.agents = Agents(live=self.live, lease=self.lease, clock=self.clock, directory=self.told)
+        self.lease.now = None
+
+    async def waits(self, hello):
+        waiting = asyncio.ensure_future(self.agents.settle(hello))
+        await asyncio.sleep(0.01)
+        return waiting
+
+
+async def test_an_agent_that_lost_its_leader_waits_until_this_one_leads():
+    standby = Standby()
+    standby.told.holder = "lost"
+    waiting = await standby.waits(standby.hello(epoch=4, holder="lost"))
+    assert not waiting.done()
+    standby.lease.now = Fence(epoch=5, holder="us")
+    standby.agents.look()
+    await asyncio.sleep(0.01)
+    assert not waiting.done(), "it leads, and has yet to read its rows"
+    standby.agents.open()
+    await asyncio.wait_for(waiting, 5)
+    answer = standby.agents.admit(standby.hello(epoch=4, holder="lost"))
+    assert answer == Welcome(epoch=5, holder="us", servers=("10.0.0.1:8801", "10.0.0.2:8801"))
+
+
+async def test_an_agent_is_sent_on_at_once_when_another_one_leads_than_it_obeyed_last():
+    standby = Standby()
+    standby.told.holder = "lost"
+    waiting = await standby.waits(standby.hello(epoch=4, holder="lost"))
+    standby.told.holder = "next"
+    standby.agents.look()
+    await asyncio.wait_for(waiting, 5)
+    answer = standby.agents.admit(standby.hello(epoch=4, holder="lost"))
+    assert isinstance(answer, Refused)
+    assert answer.leader == "10.0.0.2:8801"
+    await asyncio.wait_for(standby.agents.settle(standby.hello()), 5)
+
+
+async def test_an_agent_waits_for_a_leader_no_longer_than_it_waits_for_an_answer(monkeypatch):
+    monkeypatch.setattr(module, "HOLD_S", 0.02)
+    standby = Standby()
+    await asyncio.wait_for(standby.agents.settle(standby.hello()), 5)
+    assert standby.agents.admit(standby.hello()).leader is None

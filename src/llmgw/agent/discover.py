@@ -4,39 +4,33 @@ import asyncio
 import importlib.metadata
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
-from llmgw.agent import off_loop
+from llmgw.agent.digests import DigestBook, Digests
+from llmgw.agent.fabric_look import FabricLook
+from llmgw.agent.storage_look import StorageLook
+from llmgw.agent.weights_look import WeightsLook
 from llmgw.config.agent import AgentConfig
 from llmgw.config.tls import split_address
 from llmgw.engines import registry
-from llmgw.hardware import cpu, memory, mounts, proc
+from llmgw.hardware import cpu, memory, proc
 from llmgw.schema.node import NodeFacts
-from llmgw.schema.weights import Storage, WatchedPath, Weights
-from llmgw.telemetry import log
-from llmgw.weights.sources import Shelf
-
-FOLDER_S = 10.0
-"""Seconds to look through one folder; slower ones keep what was seen last and are waited for in the background."""
-STEADY_SHARE = 0.01
-"""Free space that moved by less of the total is not news."""
-
-_log = log.get(__name__)
 
 
 class Discovery:
-    """Keeps the node's facts. Whatever blocks does so in threads of its own."""
+    """Keeps the node's facts. Whatever may block is looked at in threads, and holds up nothing else."""
 
-    def __init__(self, config: AgentConfig, changed: Callable[[], None]) -> None:
+    def __init__(self, config: AgentConfig, changed: Callable[[], None], book: DigestBook | None = None) -> None:
         self._config = config
         self._changed = changed
-        self._folders = tuple(_Folder(folder) for folder in config.weights_dirs or ())
-        self._watching = Shelf()
-        self._watch_paths: tuple[str, ...] = ()
         self._wake = asyncio.Event()
-        self._door: str | None = None
+        folders = config.weights_dirs or ()
+        self._digests = Digests(book, mib_per_s=config.digest_mib_per_s, made=self._wake.set)
+        self._weights = WeightsLook(folders, self._digests, self._wake.set)
+        self._storage = StorageLook(folders, self._wake.set)
+        self._fabrics = FabricLook([fabric.fabric() for fabric in config.fabrics], self._wake.set)
+        self._watch_paths: tuple[str, ...] = ()
         self._facts = self._first_look()
         self.looked = asyncio.Event()
         """Set after the first round: only then are weights known."""
@@ -58,6 +52,11 @@ class Discovery:
 
     async def run(self) -> None:
         """Look every `discover_s` seconds and when there is something new to look at; until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._digests.run())
+            group.create_task(self._keep_looking())
+
+    async def _keep_looking(self) -> None:
         while True:
             self._wake.clear()
             await self._look()
@@ -70,53 +69,23 @@ class Discovery:
 
     async def _look(self) -> None:
         host = cpu.discover()
-        weights, storage, watched = await asyncio.gather(self._weights(), self._storage(), self._watched())
+        fabrics, watched, _ = await asyncio.gather(
+            self._fabrics.look(self._facts.fabrics), self._weights.watch(self._watch_paths), self._look_in_folders()
+        )
         self._tell(
             host=host,
             memory_bytes=memory.read().total_bytes,
-            weights=weights,
-            storage=storage,
+            fabrics=fabrics,
             watched=watched,
             engines=registry.probe(host),
             engines_probed=True,
         )
 
-    async def _weights(self) -> tuple[Weights, ...] | None:
+    async def _look_in_folders(self) -> None:
         if self._config.weights_dirs is None:
-            return None
-        await asyncio.gather(*(folder.look() for folder in self._folders))
-        found = {weights.path: weights for folder in self._folders for weights in folder.weights}
-        return tuple(found[path] for path in sorted(found))
-
-    async def _storage(self) -> tuple[Storage, ...] | None:
-        folders = self._config.weights_dirs
-        if folders is None:
-            return None
-        looking = off_loop.call(lambda: mounts.storage_of(folders, mounts.read_mounts()), name="storage")
-        try:
-            async with asyncio.timeout(FOLDER_S):
-                return tuple(self._steady(new) for new in await looking)
-        except TimeoutError:
-            return self._facts.storage
-
-    def _steady(self, new: Storage) -> Storage:
-        """Keep the last figure of free space while it is about the same, so that facts do not change all the time."""
-        old = next((one for one in self._facts.storage or () if one.mount == new.mount), None)
-        if old is None or old.free_bytes is None or new.free_bytes is None or new.total_bytes is None:
-            return new
-        if abs(new.free_bytes - old.free_bytes) >= STEADY_SHARE * new.total_bytes:
-            return new
-        return msgspec.structs.replace(new, free_bytes=old.free_bytes)
-
-    async def _watched(self) -> tuple[WatchedPath, ...]:
-        return tuple(await asyncio.gather(*(self._look_at(path) for path in self._watch_paths)))
-
-    async def _look_at(self, path: str) -> WatchedPath:
-        try:
-            async with asyncio.timeout(FOLDER_S):
-                return await off_loop.call(lambda: self._watching.look(path), name=f"look at {path}")
-        except TimeoutError:
-            return WatchedPath(path=path, present=False, problem=f"{path} did not answer within {FOLDER_S:.0f} s")
+            return
+        seen, storage = await asyncio.gather(self._weights.look(), self._storage.look(self._facts.storage or ()))
+        self._tell(weights=seen.weights, weights_folders=seen.folders, storage=storage)
 
     def _tell(self, **changes: object) -> None:
         facts = msgspec.structs.replace(self._facts, **changes)
@@ -137,29 +106,6 @@ class Discovery:
             devices=config.devices,
             fabrics=tuple(fabric.fabric() for fabric in config.fabrics),
         )
-
-
-class _Folder:
-    """One configured folder. A look that blocks is not started twice."""
-
-    def __init__(self, path: str) -> None:
-        self._path = str(Path(path).absolute())
-        self._shelf = Shelf()
-        self._looking: asyncio.Future[tuple[Weights, ...]] | None = None
-        self.weights: tuple[Weights, ...] = ()
-
-    async def look(self) -> None:
-        if self._looking is None:
-            self._looking = off_loop.call(lambda: self._shelf.scan([self._path]), name=f"weights {self._path}")
-        await asyncio.wait({self._looking}, timeout=FOLDER_S)
-        if not self._looking.done():
-            _log.warning("weights.silent", folder=self._path, seconds=FOLDER_S)
-            return
-        looked, self._looking = self._looking, None
-        try:
-            self.weights = looked.result()
-        except OSError as error:
-            _log.warning("weights.unreadable", folder=self._path, error=str(error))
 
 
 def _address_towards(server: str) -> str:

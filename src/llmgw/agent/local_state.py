@@ -4,6 +4,7 @@
     epoch.json           highest epoch, holder and generation obeyed
     servers.json         control planes learnt from the last one that took us on
     shards/<id>.json     one per shard, with its engine's key; gone when the shard is (ids are checked in obeyed.py)
+    digests.json         of weights, by path and stamp: files that stay the same are not read again
     logs/<id>/<n>.log    one per start
     door.toml, door.json, door-process.json, door.sock
 
@@ -20,6 +21,7 @@ from typing import TypeVar
 
 import msgspec
 
+from llmgw.agent.digests import FileDigest
 from llmgw.agent.obeyed import Obeyed
 from llmgw.agent.process_group import Identity
 from llmgw.config.contexts import replace_private
@@ -114,6 +116,14 @@ class LocalState:
     def save_servers(self, servers: tuple[str, ...]) -> None:
         """Remember learnt control planes."""
         self._write("servers.json", servers)
+
+    def digests(self) -> dict[str, FileDigest]:
+        """Read the digests of weights that were made."""
+        return self._read("digests.json", dict[str, FileDigest]) or {}
+
+    def save_digests(self, digests: dict[str, FileDigest]) -> None:
+        """Remember them: reading all weights again takes hours."""
+        self._write("digests.json", digests)
 
     def records(self) -> tuple[ShardRecord, ...]:
         """Read all shards."""

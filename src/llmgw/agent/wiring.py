@@ -42,7 +42,7 @@ class Agent:
             verbosity=config.engine_verbosity,
         )
         self._supervisor = Supervisor(tools, self._shards_changed)
-        self._discovery = Discovery(config, self._facts_changed)
+        self._discovery = Discovery(config, self._facts_changed, state)
         self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s)
         self._heart = Heart(
             node=state.node_id(config.node_id),

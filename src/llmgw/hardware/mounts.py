@@ -2,7 +2,6 @@
 
 import os
 import re
-import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,17 +10,20 @@ from llmgw.schema.weights import Storage
 
 SHARED = frozenset(
     {
-        *("nfs", "nfs4", "vastnfs", "cifs", "smb3", "9p", "virtiofs", "afs"),
-        *("lustre", "beegfs", "ceph", "gpfs", "wekafs", "orangefs", "glusterfs", "panfs"),
-        *("ocfs2", "gfs2"),
+        *("nfs", "nfs4", "vastnfs", "cifs", "smb3", "smbfs", "9p", "virtiofs", "afs", "coda"),
+        *("lustre", "beegfs", "ceph", "gpfs", "wekafs", "orangefs", "pvfs2", "glusterfs", "panfs"),
+        *("ocfs2", "gfs2", "acfs"),
     }
 )
 """Types whose files other machines see. Through FUSE all kinds look alike to statfs; only this table has the name."""
-LOCAL_FUSE = frozenset(("fuseblk", "fuse.ntfs-3g", "fuse.mergerfs", "fuse.bindfs"))
+LOCAL_FUSE = frozenset(
+    {
+        *("fuseblk", "fuse.ntfs-3g", "fuse.mergerfs", "fuse.bindfs", "fuse.lxcfs", "fuse.fuse-overlayfs"),
+        *("fuse.squashfuse", "fuse.snapfuse", "fuse.gocryptfs", "fusectl"),
+    }
+)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 _REMOTE_SOURCE = re.compile(r"^(//[^/]+/|[^/\s]+:/)")
-STATVFS_TIMEOUT_S = 3.0
-"""A dead file server blocks statvfs for minutes; a live one answers in milliseconds."""
 
 
 class Mount(Value, frozen=True, kw_only=True):
@@ -35,6 +37,13 @@ class Mount(Value, frozen=True, kw_only=True):
     fstype: str
     source: str
     options: tuple[str, ...]
+
+
+class Sizes(Value, frozen=True, kw_only=True):
+    """Of a filesystem."""
+
+    total_bytes: int
+    free_bytes: int
 
 
 def parse_mountinfo(text: str) -> tuple[Mount, ...]:
@@ -86,47 +95,24 @@ def covering(mounts: Iterable[Mount], path: str) -> Mount | None:
     return best
 
 
-def storage_of(folders: Iterable[str], mounts: Sequence[Mount]) -> tuple[Storage, ...]:
-    """Describe the storage below the folders, each filesystem once. Blocks up to 3 s for each that does not answer."""
-    found: dict[str, Mount] = {}
-    for folder in folders:
-        mount = covering(mounts, os.path.realpath(folder))
-        if mount is not None:
-            found.setdefault(mount.device, mount)
-    return tuple(_describe(mount) for mount in sorted(found.values(), key=lambda mount: mount.point))
+def read_sizes(point: str) -> Sizes:
+    """Ask a filesystem how large it is. Raises `OSError`; blocks for minutes when its file server is gone."""
+    found = os.statvfs(point)
+    # What only root may fill (f_bfree - f_bavail) is not free.
+    return Sizes(total_bytes=found.f_blocks * found.f_frsize, free_bytes=found.f_bavail * found.f_frsize)
 
 
-def _describe(mount: Mount) -> Storage:
-    sizes = _statvfs(mount.point)
-    if isinstance(sizes, str):
-        total = free = None
-    else:
-        total, free = sizes.f_blocks * sizes.f_frsize, sizes.f_bavail * sizes.f_frsize
+def describe(mount: Mount, sizes: Sizes | None, *, problem: str | None = None) -> Storage:
+    """Describe a mount as storage of weights; `None`: its sizes are not known."""
     return Storage(
         mount=mount.point,
         source=mount.source,
         fstype=mount.fstype,
         shared=is_shared(mount.fstype, mount.source, mount.options),
-        total_bytes=total,
-        free_bytes=free,
-        problem=sizes if isinstance(sizes, str) else None,
+        total_bytes=None if sizes is None else sizes.total_bytes,
+        free_bytes=None if sizes is None else sizes.free_bytes,
+        problem=problem,
     )
-
-
-def _statvfs(point: str) -> os.statvfs_result | str:
-    """Ask for sizes, in a thread that is left behind when the filesystem does not answer; a text is the problem."""
-    answer: list[os.statvfs_result | str] = []
-
-    def ask() -> None:
-        try:
-            answer.append(os.statvfs(point))
-        except OSError as error:
-            answer.append(f"{point} cannot be looked at: {error.strerror}")
-
-    thread = threading.Thread(target=ask, name=f"statvfs {point}", daemon=True)
-    thread.start()
-    thread.join(STATVFS_TIMEOUT_S)
-    return answer[0] if answer else f"{point} does not answer within {STATVFS_TIMEOUT_S:.0f} s"
 
 
 def _is_within(path: str, point: str) -> bool:

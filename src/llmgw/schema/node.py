@@ -7,7 +7,7 @@ from llmgw.schema.device import Device
 from llmgw.schema.engine import EngineInstall
 from llmgw.schema.fabric import Fabric
 from llmgw.schema.value import Value
-from llmgw.schema.weights import Storage, WatchedPath, Weights
+from llmgw.schema.weights import Storage, WatchedPath, Weights, WeightsFolder
 
 
 class Intent(StrEnum):
@@ -81,6 +81,8 @@ class NodeFacts(Value, frozen=True, kw_only=True):
     """Classes it names beside those of its devices: a card in MIG mode without instances has a class and no device."""
     fabrics: tuple[Fabric, ...] = ()
     weights: tuple[Weights, ...] | None = None
+    weights_folders: tuple[WeightsFolder, ...] = ()
+    """The folders it was asked to look in."""
     watched: tuple[WatchedPath, ...] = ()
     storage: tuple[Storage, ...] | None = None
     engines: tuple[EngineInstall, ...] = ()
@@ -105,6 +107,8 @@ class Node(Value, frozen=True, kw_only=True):
     """When its agent fell silent, oldest first: those of the hour before the last one, ten at most."""
     lost_at: datetime | None = None
     """When it was last declared lost; kept when it is back, for nodes are lost one at a time."""
+    spared: tuple[str, ...] = ()
+    """Models whose replicas on it are not to be replaced yet, although it is lost: they wait longer."""
     registered_at: datetime
     generation: int = 0
     """Generation of the last desired set sent to the node."""

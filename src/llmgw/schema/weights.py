@@ -29,7 +29,16 @@ class Weights(Value, frozen=True, kw_only=True):
     """Tokens that its output head chooses among; `None` without such a head (encoders), or when it is not known."""
     chat_template: bool | None = None
     digest: str | None = None
+    """SHA-256 of its content; of several files, that of what `sha256sum` prints for them, sorted by name. `None`: not
+    made yet."""
     problem: str | None = None
+
+
+class WeightsFolder(Value, frozen=True, kw_only=True):
+    """One folder the agent was asked to look for weights in, and what keeps it from seeing all that is in there."""
+
+    path: str
+    problems: tuple[str, ...] = ()
 
 
 class WatchedPath(Value, frozen=True, kw_only=True):

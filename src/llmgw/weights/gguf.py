@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 from llmgw.schema.value import Value
 from llmgw.schema.weights import Weights, WeightsFormat
+from llmgw.weights.files import LFS_MAGIC, LFS_PROBLEM, ModelFileError, unreadable
 from llmgw.weights.ggml_types import FILE_TYPES, TENSOR_TYPES
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 DEFAULT_ALIGNMENT = 32
-LFS_MAGIC = b"version https://git-lfs"
 MAX_ENTRIES = 1 << 20
 """More keys or tensors than any model has: a damaged count."""
 MAX_STRING = 64 * 1024 * 1024
@@ -33,7 +33,7 @@ Scalar = str | int | float | bool
 Metadata = dict[str, Scalar | tuple[Scalar, ...]]
 
 
-class GgufError(Exception):
+class GgufError(ModelFileError):
     """The file cannot be read as GGUF; the text says why, in words for people."""
 
 
@@ -106,7 +106,7 @@ def inspect(path: str) -> Weights:
     except GgufError as error:
         return Weights(path=path, format=WeightsFormat.GGUF, size_bytes=size, problem=str(error))
     except OSError as error:
-        return Weights(path=path, format=WeightsFormat.GGUF, size_bytes=0, problem=f"cannot be read: {error.strerror}")
+        return Weights(path=path, format=WeightsFormat.GGUF, size_bytes=0, problem=unreadable(error))
     return describe(path, header, size)
 
 
@@ -208,7 +208,7 @@ class _Reader:
         if not magic:
             raise GgufError("is empty")
         if magic == LFS_MAGIC:
-            raise GgufError("is a Git LFS pointer, not the file itself; fetch it with git lfs pull")
+            raise GgufError(LFS_PROBLEM)
         if not magic.startswith(MAGIC):
             raise GgufError(f"is not GGUF: it starts with {magic[:4]!r}")
         self._file.seek(len(MAGIC))

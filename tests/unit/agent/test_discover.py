@@ -1,14 +1,10 @@
 import asyncio
 import contextlib
-import threading
+import hashlib
 
-import msgspec
-import pytest
-
-from llmgw.agent import discover
 from llmgw.agent.discover import Discovery
 from llmgw.config.agent import AgentConfig
-from llmgw.schema.weights import Storage
+from llmgw.config.load import load
 from llmgw.testing.gguf import write_random_model
 
 
@@ -79,42 +75,28 @@ async def test_what_the_configuration_states_is_told_as_it_is(tmp_path):
         assert discovery.facts.door == "10.1.2.3:8802"
 
 
-async def test_a_folder_that_does_not_answer_keeps_what_was_seen_and_holds_nothing_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(discover, "FOLDER_S", 0.2)
-    fast, slow = tmp_path / "fast", tmp_path / "slow"
-    for folder in (fast, slow):
-        folder.mkdir()
-        write_random_model(folder / "m.gguf", width=2, layers=1)
-    settings = config(tmp_path, weights_dirs=(str(fast), str(slow)))
-    async with looking(settings) as (discovery, _):
-        assert len(discovery.facts.weights) == 2
-        release = threading.Event()
-        scans = []
-
-        def scan(folders):
-            scans.append(folders)
-            release.wait(20)
-            return ()
-
-        discovery._folders[1]._shelf.scan = scan
-        write_random_model(fast / "n.gguf", width=2, layers=1)
-        await eventually(lambda: len(discovery.facts.weights) == 3)
-        assert len(scans) == 1, "a look that blocks is not started again"
-        release.set()
-        await eventually(lambda: len(discovery.facts.weights) == 2)
+async def test_fabrics_of_the_configuration_file_are_told_with_what_is_wrong(tmp_path):
+    file = tmp_path / "agent.toml"
+    file.write_text(
+        f'data_dir = "{tmp_path}/data"\nservers = ["127.0.0.1:8801"]\ntoken_file = "{tmp_path}/token"\n'
+        '[[fabrics]]\nname = "ib-a"\nhcas = ["mlx5_absent"]\nrate_gbps = 400\n'
+    )
+    async with looking(load(AgentConfig, file)) as (discovery, _):
+        (fabric,) = discovery.facts.fabrics
+        assert (fabric.name, fabric.hcas, fabric.rate_gbps) == ("ib-a", ("mlx5_absent",), 400.0)
+        assert fabric.warnings[0].startswith("mlx5_absent is not on this node")
 
 
-@pytest.mark.parametrize(("moved", "told"), [(900, 1000), (1100, 1000), (890, 890), (1200, 1200)])
-async def test_free_space_is_news_only_when_it_moves_by_a_hundredth(tmp_path, moved, told):
-    discovery = Discovery(config(tmp_path), lambda: None)
-    before = Storage(mount="/m", source="/dev/a", fstype="ext4", total_bytes=10_100, free_bytes=1000)
-    discovery._tell(storage=(before,))
-    assert discovery._steady(msgspec.structs.replace(before, free_bytes=moved)).free_bytes == told
+async def test_digests_are_told_once_they_are_made(tmp_path):
+    path = tmp_path / "m.gguf"
+    write_random_model(path, width=2, layers=1)
+    async with looking(config(tmp_path, weights_dirs=(str(tmp_path),))) as (discovery, _):
+        await eventually(lambda: discovery.facts.weights[0].digest)
+        assert discovery.facts.weights[0].digest == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-async def test_space_that_became_unknown_is_told(tmp_path):
-    discovery = Discovery(config(tmp_path), lambda: None)
-    before = Storage(mount="/m", source="/dev/a", fstype="ext4", total_bytes=100, free_bytes=50)
-    discovery._tell(storage=(before,))
-    silent = msgspec.structs.replace(before, free_bytes=None, problem="does not answer")
-    assert discovery._steady(silent) == silent
+async def test_a_folder_that_is_not_there_is_told(tmp_path):
+    folder = str(tmp_path / "none")
+    async with looking(config(tmp_path, weights_dirs=(folder,))) as (discovery, _):
+        (told,) = discovery.facts.weights_folders
+        assert (told.path, told.problems) == (folder, (f"there is no folder {folder}",))

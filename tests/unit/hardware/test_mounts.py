@@ -1,8 +1,11 @@
+import json
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from llmgw.hardware.mounts import covering, is_shared, parse_mountinfo, storage_of
+from llmgw.hardware.mounts import Sizes, covering, describe, is_shared, parse_mountinfo, read_sizes
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hardware"
 LOCAL = {"/", "/scratch", "/dev/shm", "/tank", "/var/lib/containers/x/merged"}
@@ -62,20 +65,32 @@ def test_the_later_of_two_mounts_on_one_point_covers_the_other():
     assert found.fstype == "nfs"
 
 
-def test_two_folders_on_one_filesystem_are_one_storage(tmp_path):
-    (mount,) = parse_mountinfo(f"9 1 8:1 / {tmp_path} rw - ext4 /dev/sda rw")
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    (storage,) = storage_of([str(tmp_path / "a"), str(tmp_path / "b")], [mount])
-    assert storage.mount == str(tmp_path)
-    assert storage.shared is False
-    assert storage.free_bytes is not None
-    assert storage.problem is None
+def test_a_mount_with_sizes_is_storage_and_without_them_unknown_not_full(tmp_path):
+    (mount,) = parse_mountinfo(f"9 1 8:1 / {tmp_path} rw - nfs4 nas:/export rw")
+    known = describe(mount, Sizes(total_bytes=10, free_bytes=4))
+    assert (known.mount, known.source, known.fstype, known.shared) == (str(tmp_path), "nas:/export", "nfs4", True)
+    assert (known.total_bytes, known.free_bytes, known.problem) == (10, 4, None)
+    unknown = describe(mount, None, problem="does not answer")
+    assert (unknown.total_bytes, unknown.free_bytes, unknown.problem) == (None, None, "does not answer")
 
 
-def test_a_filesystem_that_cannot_be_looked_at_is_unknown_not_full(tmp_path):
-    (mount,) = parse_mountinfo(f"9 1 8:1 / {tmp_path}/gone rw - ext4 /dev/sda rw")
-    (storage,) = storage_of([f"{tmp_path}/gone/models"], [mount])
-    assert storage.free_bytes is None
-    assert storage.total_bytes is None
-    assert storage.problem == f"{tmp_path}/gone cannot be looked at: No such file or directory"
+def test_space_kept_for_root_is_not_free(tmp_path, monkeypatch):
+    found = SimpleNamespace(f_frsize=4096, f_blocks=100, f_bfree=50, f_bavail=40)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    assert read_sizes(str(tmp_path)) == Sizes(total_bytes=409_600, free_bytes=163_840)
+
+
+def test_the_mount_table_names_the_same_filesystem_as_findmnt():
+    mounts = parse_mountinfo((FIXTURES / "mounts/lxc-gpu-container.mountinfo.txt").read_text())
+    (said,) = json.loads((FIXTURES / "mounts/findmnt.0.json").read_text())["filesystems"]
+    mount = covering(mounts, said["target"])
+    assert mount is not None
+    assert (f"{mount.source}[{mount.root}]", mount.fstype) == (said["source"], said["fstype"])
+
+
+def test_a_container_filesystem_over_proc_is_not_shared():
+    mounts = parse_mountinfo((FIXTURES / "mounts/lxc-gpu-container.mountinfo.txt").read_text())
+    mount = covering(mounts, "/proc/meminfo")
+    assert mount is not None
+    assert mount.fstype == "fuse.lxcfs"
+    assert not is_shared(mount.fstype, mount.source, mount.options)

@@ -1,9 +1,11 @@
 import pytest
 from msgspec.structs import replace
 
+from llmgw.ports import PutNode
 from llmgw.schema.plan import Allocation
 from llmgw.schema.report import Load, Pressure, ShardLoad
 from llmgw.server.node_metrics import node_samples
+from llmgw.telemetry.metrics import TABLE
 from llmgw.testing.control_room import GIB, ControlRoom
 from llmgw.testing.factories import make_devices
 
@@ -52,6 +54,19 @@ async def test_what_an_engine_uses_is_labelled_with_node_model_replica_and_shard
     assert found["llmgw_shard_cpu_cores"].value == 1.5
     assert found["llmgw_shard_memory_bytes"].value == 3 * GIB
     assert found["llmgw_shard_memory_anonymous_bytes"].value == GIB
+
+
+async def test_every_metric_of_nodes_and_engines_in_the_table_is_told_when_it_is_known(room):
+    everything = replace(LOAD, pressure=Pressure(cpu_percent=0.5, memory_percent=1.0, io_percent=7.0))
+    node = await room.put_node(devices=make_devices(1))
+    await room.fleet.write([PutNode(node=replace(node, silences=(room.clock.now(),)))])
+    room.hear(node, load=everything)
+    await room.put_replica("r1", "m")
+    table = {metric.name: set(metric.labels) for metric in TABLE}
+    told = {one.name: {label for label, _ in one.labels} for one in node_samples(room.fleet)}
+    assert told == {name: table[name] for name in told}
+    wanted = {name for name in table if name.startswith(("llmgw_node", "llmgw_shard_"))}
+    assert wanted <= told.keys()
 
 
 async def test_an_engine_said_to_be_on_another_node_than_its_own_is_not_counted(room):

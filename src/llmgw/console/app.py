@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
-from llmgw.console import assets, login, overview
+from llmgw.console import assets, cluster, login, node, overview
 from llmgw.console.failures import Failures
 from llmgw.console.frame import Frame
 from llmgw.console.headers import SafeHeaders
@@ -42,7 +42,13 @@ def build_console(
         pages=Pages(clock, version=version, files=files),
     )
     failures = Failures(frame)
-    routes: list[Route] = [*overview.routes(frame), *login.routes(frame), *assets.routes(files)]
+    routes: list[Route] = [
+        *overview.routes(frame),
+        *cluster.routes(frame),
+        *node.routes(frame),
+        *login.routes(frame),
+        *assets.routes(files),
+    ]
     app = Starlette(
         routes=routes,
         exception_handlers={

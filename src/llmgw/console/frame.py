@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from llmgw.config.server import ServerConfig
 from llmgw.console.pages import Pages
@@ -13,6 +14,7 @@ from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.services.sessions import Sessions
 
 COOKIE = "llmgw_session"
+SEE_OTHER = 303
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,3 +34,8 @@ class Frame:
         """Give the token of whoever looks; `None` for somebody who is not logged in."""
         session = request.cookies.get(COOKIE)
         return self.sessions.token(session) if session else None
+
+
+def session_over() -> Response:
+    """Answer a part of a page that asks again after its session ended: the page goes to the login by itself."""
+    return Response(status_code=401, headers={"hx-redirect": "/login", "cache-control": "no-store"})

@@ -1,23 +1,12 @@
 """What needs somebody: sentences in order of harm, each with what to do."""
 
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 
+from llmgw.console.harm import Harm
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.node import NodeState
 from llmgw.schema.value import Value
-
-
-class Harm(StrEnum):
-    """How much it hurts."""
-
-    BROKEN = "broken"
-    """Something does not work now."""
-    SOON = "soon"
-    """It works, and will not for long."""
-    NEXT = "next"
-    """Nothing is wrong; this is the next step."""
 
 
 class Need(Value, frozen=True, kw_only=True):
@@ -28,6 +17,8 @@ class Need(Value, frozen=True, kw_only=True):
     text: str
     what_to_do: str | None = None
     """A command that does something about it."""
+    address: str | None = None
+    """The page that tells more."""
 
 
 def needs(
@@ -63,15 +54,15 @@ def _models(models: Sequence[ModelRow]) -> Iterator[Need]:
 
 def _nodes(nodes: Sequence[NodeRow]) -> Iterator[Need]:
     for row in nodes:
-        what = f"llmgw ctl node show {row.id}"
+        what, page = f"llmgw ctl node show {row.id}", f"/nodes/{row.id}"
         if row.state in {NodeState.UNREACHABLE, NodeState.LOST}:
             running = f", with {_count(len(row.replicas), 'replica')} on it" if row.replicas else ""
             text = f"Node {row.id} is {row.state}{running}."
-            yield Need(id=f"node-{row.id}", harm=Harm.BROKEN, text=text, what_to_do=what)
+            yield Need(id=f"node-{row.id}", harm=Harm.BROKEN, text=text, what_to_do=what, address=page)
         problems = [f"device {device.index}: {device.problem}" for device in row.facts.devices if device.problem]
         if problems:
             text = f"Node {row.id} has unhealthy devices: {'; '.join(problems)}."
-            yield Need(id=f"devices-{row.id}", harm=Harm.SOON, text=text, what_to_do=what)
+            yield Need(id=f"devices-{row.id}", harm=Harm.SOON, text=text, what_to_do=what, address=page)
 
 
 def _next(models: Sequence[ModelRow], nodes: Sequence[NodeRow]) -> Iterator[Need]:

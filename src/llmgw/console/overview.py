@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from llmgw.console.frame import Frame
+from llmgw.console.frame import SEE_OTHER, Frame, session_over
 from llmgw.console.needs import needs
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.errors import StoreError
@@ -15,7 +15,6 @@ from llmgw.server.services import events, models, nodes, replicas
 from llmgw.server.services.summary import summary
 
 _EVENTS = 12
-_SEE_OTHER = 303
 
 
 def routes(frame: Frame) -> tuple[Route, ...]:
@@ -24,14 +23,13 @@ def routes(frame: Frame) -> tuple[Route, ...]:
     async def page(request: Request) -> Response:
         visitor = frame.visitor(request)
         if visitor is None:
-            return RedirectResponse("/login", _SEE_OTHER)
+            return RedirectResponse("/login", SEE_OTHER)
         return await _render(frame, "overview.html", visitor)
 
     async def live(request: Request) -> Response:
         visitor = frame.visitor(request)
         if visitor is None:
-            # The session is over: the page goes to the login by itself.
-            return Response(status_code=401, headers={"hx-redirect": "/login", "cache-control": "no-store"})
+            return session_over()
         return await _render(frame, "overview_live.html", visitor)
 
     return (Route("/", page, methods=["GET"]), Route("/overview/live", live, methods=["GET"]))
@@ -46,6 +44,7 @@ async def _render(frame: Frame, template: str, visitor: AdminToken) -> Response:
     return frame.pages.page(
         template,
         logged_in=True,
+        here="overview",
         visitor=visitor,
         now=frame.clock.now(),
         leader=status,

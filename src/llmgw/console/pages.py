@@ -47,10 +47,10 @@ class Pages:
         return f"{seconds} s"
 
 
-def size(count: int | None) -> str:
+def size(count: float | None, unknown: str = UNKNOWN) -> str:
     """Write a number of bytes as people read it."""
     if count is None:
-        return UNKNOWN
+        return unknown
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:  # noqa: PLR2004 - binary units step by 1024
@@ -59,9 +59,9 @@ def size(count: int | None) -> str:
     return f"{value:.1f} TiB"
 
 
-def number(value: float | None) -> str:
+def number(value: float | None, unknown: str = UNKNOWN) -> str:
     """Write a number shortly: 4, 3.5."""
-    return UNKNOWN if value is None else f"{value:.1f}".removesuffix(".0")
+    return unknown if value is None else f"{value:.1f}".removesuffix(".0")
 
 
 def instant(moment: datetime | None) -> str:

@@ -56,7 +56,7 @@ async def test_an_empty_fleet_says_what_to_do_first(viewer):
     page = await _page(viewer)
     assert "No node has joined yet." in page.texts["needs"]
     assert "llmgw ctl model serve NAME" in page.texts["needs"]
-    assert "leads control-1, epoch 1" in _words(page.texts["control"])
+    assert "control-1 leads, epoch 1" in _words(page.texts["control"])
 
 
 async def test_a_calm_fleet_says_that_nothing_needs_you(room, viewer):
@@ -112,7 +112,7 @@ async def test_a_nodes_load_is_shown_as_bars_and_unknown_is_a_dash(room, viewer)
     page = await _page(viewer)
     assert "37 % of 8" in _words(page.texts["node-n1"])
     assert "4.0 GiB of 16.0 GiB" in _words(page.texts["node-n1"])
-    assert ("meter", "value", "36.6") in page.attributes
+    assert ("svg", "aria-valuenow", "36.6") in page.attributes
     assert "– of 8 – of – –" in _words(page.texts["node-n2"])
 
 
@@ -153,7 +153,7 @@ async def test_a_store_that_is_away_does_not_take_the_page_with_it(room, viewer)
 async def test_a_standby_says_who_leads(room, viewer):
     room.lease.lose("control-2")
     page = await _page(viewer)
-    assert "stands by control-1; control-2 leads" in _words(page.texts["control"])
+    assert "control-1 stands by; control-2 leads" in _words(page.texts["control"])
     assert "This control plane stands by; control-2 leads." in page.texts["needs"]
 
 
@@ -167,7 +167,9 @@ async def test_the_part_that_refreshes_is_the_page_without_its_frame(room, viewe
     await _serve(room)
     whole, part = await viewer.get("/"), await viewer.get("/overview/live")
     assert part.text.strip() in whole.text
-    assert part.text.lstrip().startswith('<div id="overview" hx-get="/overview/live" hx-trigger="every 2s')
+    assert part.text.lstrip().startswith(
+        '<div id="overview" class="refreshed" hx-get="/overview/live" hx-trigger="every 2s'
+    )
     assert 'hx-swap="outerMorph"' in part.text
 
 

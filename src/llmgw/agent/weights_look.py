@@ -14,7 +14,7 @@ from llmgw.schema.weights import WatchedPath, Weights, WeightsFolder
 from llmgw.telemetry import log
 from llmgw.weights.sources import Shelf, Survey
 
-FOLDER_S = 10.0
+FOLDER_S = 5.0
 """Seconds to look through one folder; slower ones keep what was seen last and are waited for in the background."""
 
 _log = log.get(__name__)

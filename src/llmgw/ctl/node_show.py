@@ -13,6 +13,9 @@ _REPLACEMENT = {
     Replacement.SERVING: "off: its engines answer, only its agent is silent",
 }
 
+DIGEST_SHOWN = 12
+"""Digits that tell weights apart; the whole digest is in `-o json`."""
+
 
 @click.command("show")
 @click.argument("node")
@@ -45,7 +48,7 @@ def _text(row: NodeRow) -> str:
             ("fabrics", [_fabric(fabric) for fabric in facts.fabrics] or None),
         ]
     )
-    tables = (_shards(row), _devices(row), _engines(row), _storage(row), _weights(row))
+    tables = (_warnings(row), _shards(row), _devices(row), _ports(row), _engines(row), _storage(row), _weights(row))
     return "\n\n".join(part for part in (head, *tables) if part)
 
 
@@ -95,6 +98,29 @@ def _fabric(fabric: Fabric) -> str:
     return f"{fabric.name} ({known})" if known else fabric.name
 
 
+def _warnings(row: NodeRow) -> str:
+    """Say what is wrong with fabrics and with folders of weights: it is easily overlooked in a column."""
+    fabrics = [(f"fabric {fabric.name}", warning) for fabric in row.facts.fabrics for warning in fabric.warnings]
+    folders = [(f"weights {folder.path}", text) for folder in row.facts.weights_folders for text in folder.problems]
+    return table(("WHERE", "WARNING"), fabrics + folders, empty="")
+
+
+def _ports(row: NodeRow) -> str:
+    rows = [
+        (
+            f"{port.hca}:{port.number}",
+            fabric.name,
+            port.state,
+            None if port.rate_gbps is None else f"{port.rate_gbps:g} Gb/s",
+            port.link_layer,
+            ", ".join(port.interfaces) or None,
+        )
+        for fabric in row.facts.fabrics
+        for port in fabric.ports
+    ]
+    return table(("PORT", "FABRIC", "STATE", "RATE", "LINK", "INTERFACE"), rows, empty="")
+
+
 def _devices(row: NodeRow) -> str:
     free = set(row.free.devices)
     rows = [
@@ -126,8 +152,19 @@ def _storage(row: NodeRow) -> str:
 
 
 def _weights(row: NodeRow) -> str:
+    chats = {True: "chat", False: "no template", None: None}
     rows = [
-        (item.path, size(item.size_bytes), item.architecture, item.quantization, item.context_length, item.problem)
+        (
+            item.path,
+            size(item.size_bytes),
+            item.architecture,
+            item.quantization,
+            item.context_length,
+            chats[item.chat_template],
+            item.digest[:DIGEST_SHOWN] if item.digest else None,
+            item.problem,
+        )
         for item in row.facts.weights or ()
     ]
-    return table(("WEIGHTS", "SIZE", "ARCHITECTURE", "QUANTIZATION", "CONTEXT", "PROBLEM"), rows, empty="")
+    head = ("WEIGHTS", "SIZE", "ARCHITECTURE", "QUANTIZATION", "CONTEXT", "TEMPLATE", "SHA-256", "PROBLEM")
+    return table(head, rows, empty="")

@@ -2,9 +2,10 @@ import msgspec
 
 from llmgw.ctl.node_show import _text
 from llmgw.schema.admin.node import FreeRow, HeldRow, NodeRow, NodeShard
-from llmgw.schema.fabric import Fabric
+from llmgw.schema.fabric import Fabric, Port
 from llmgw.schema.replica import ShardPhase
 from llmgw.schema.report import Load, MemoryKind, Pressure, ShardLoad
+from llmgw.schema.weights import Weights, WeightsFolder, WeightsFormat
 from llmgw.testing.factories import NOW, make_devices, make_node
 
 FABRICS = (
@@ -87,3 +88,31 @@ def test_a_load_that_is_not_known_is_not_told_but_what_the_node_has_is():
     assert not [line for line in lines if line.startswith(("load ", "pressure "))]
     assert [line for line in lines if line.startswith("memory ")]
     assert [line for line in lines if line.startswith("cores ")]
+
+
+def test_what_is_wrong_with_fabrics_and_folders_of_weights_is_told_first():
+    port = Port(hca="mlx5_0", number=1, state="ACTIVE", rate_gbps=400.0, link_layer="InfiniBand", interfaces=("ib0",))
+    fabric = Fabric(name="ib-a", hcas=("mlx5_0",), ports=(port,), warnings=("mlx5_1:1 is DOWN, Disabled",))
+    folder = WeightsFolder(path="/srv/models", problems=("/srv/models does not answer: what was seen last is shown",))
+    facts = msgspec.structs.replace(ROW.facts, fabrics=(fabric,), weights_folders=(folder,))
+    lines = lines_of(msgspec.structs.replace(ROW, facts=facts))
+    assert "fabric ib-a mlx5_1:1 is DOWN, Disabled" in lines
+    assert "weights /srv/models /srv/models does not answer: what was seen last is shown" in lines
+    assert "mlx5_0:1 ib-a ACTIVE 400 Gb/s InfiniBand ib0" in lines
+
+
+def test_weights_are_told_with_their_template_and_digest():
+    known = Weights(
+        path="/m/a.gguf",
+        format=WeightsFormat.GGUF,
+        size_bytes=1024**3,
+        architecture="llama",
+        quantization="Q4_K_M",
+        context_length=4096,
+        chat_template=True,
+        digest="0123456789abcdef" * 4,
+    )
+    unknown = Weights(path="/m/b", format=WeightsFormat.SAFETENSORS, size_bytes=0, problem="lacks config.json")
+    lines = lines_of(msgspec.structs.replace(ROW, facts=msgspec.structs.replace(ROW.facts, weights=(known, unknown))))
+    assert "/m/a.gguf 1.0 GiB llama Q4_K_M 4096 chat 0123456789ab -" in lines
+    assert next(line for line in lines if line.startswith("/m/b ")).endswith("- - - - - lacks config.json")

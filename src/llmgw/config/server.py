@@ -1,5 +1,6 @@
 """Configuration of the control plane."""
 
+from llmgw.config.availability import check_floating, check_patroni
 from llmgw.config.bounds import Count, Grace, Pause, Seconds, Silence
 from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.prometheus import check_prometheus
@@ -55,6 +56,13 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     """Seconds that a control plane leads before it declares any node lost; at least 10: agents have to find it."""
     stop_grace_s: Pause = 30.0
     """Seconds that running API requests may take when the process is stopped. Agents and lease are let go at once."""
+    patroni: tuple[str, ...] = ()
+    """Roots of Patroni's REST, such as `["http://db1:8008"]`: the replicated store's members are shown, and what is
+    wrong with them. One that answers names the others."""
+    patroni_ca_file: str | None = None
+    """Certificates that those of `https` addresses in `patroni` are checked against; default those of the system."""
+    floating_address: str | None = None
+    """The address that keepalived keeps on the leader: where it is, is shown, and an orphaned one is removed."""
     prometheus_url: str | None = None
     """Prometheus that scrapes this control plane, such as `http://127.0.0.1:9090`: pages of nodes take their last hour
     from it. Without one, or while it does not answer, the hour kept in memory is shown."""
@@ -72,6 +80,8 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         refuse_open_address(self.api_listen, self.tls, field="api_listen")
         refuse_open_address(self.agent_listen, self.tls, field="agent_listen")
+        check_patroni(self.patroni, ca_file=self.patroni_ca_file, store_url=self.store_url)
+        check_floating(self.floating_address)
         check_prometheus(
             self.prometheus_url,
             token_file=self.prometheus_token_file,

@@ -3,6 +3,7 @@
 import click
 
 from llmgw.ctl.session import Session, pass_session
+from llmgw.schema.store import StoreMember, StoreRole
 from llmgw.schema.summary import Summary
 
 
@@ -18,6 +19,8 @@ def text(summary: Summary) -> str:
     lines = [
         _leader(summary),
         *_others(summary),
+        *_floating(summary),
+        *_store(summary),
         _nodes(summary),
         *_devices(summary),
         *_fabrics(summary),
@@ -43,6 +46,27 @@ def _others(summary: Summary) -> list[str]:
         f"               {member.name:<{width}}  {member.state}, {member.address}{' (this one)' if member.this else ''}"
         for member in members
     ]
+
+
+def _floating(summary: Summary) -> list[str]:
+    planes = summary.control_planes
+    if planes is None or planes.floating is None:
+        return []
+    return [f"address        {planes.floating} {planes.floating_state or 'not looked at yet'}"]
+
+
+def _store(summary: Summary) -> list[str]:
+    width = max((len(member.name) for member in summary.store), default=0)
+    return [
+        f"store          {member.name:<{width}}  {member.role}, {member.state}{_lag(member)}, {member.host}"
+        for member in summary.store
+    ]
+
+
+def _lag(member: StoreMember) -> str:
+    if member.role is StoreRole.LEADER:
+        return ""
+    return ", lag unknown" if member.lag < 0 else f", {member.lag} bytes behind"
 
 
 def _nodes(summary: Summary) -> str:
@@ -91,6 +115,11 @@ def _replicas(summary: Summary) -> str:
 
 def _problems(summary: Summary) -> list[str]:
     lines = [] if summary.store_error is None else [f"store          away: {summary.store_error}"]
+    if summary.store_problem is not None:
+        lines.append(f"store          {summary.store_problem}")
+    lines += [f"store          {member.name}: {member.problem}" for member in summary.store if member.problem]
+    if summary.control_planes is not None and summary.control_planes.floating_problem is not None:
+        lines.append(f"address        {summary.control_planes.floating_problem}")
     lines += [f"alarm          {alarm.text}" for alarm in summary.alarms]
     lines += [f"unplaceable    {name}: llmgw ctl model explain {name}" for name in summary.unplaceable]
     lines += [f"parked         {row.model} after {row.failures} failures: {row.reason}" for row in summary.parked]

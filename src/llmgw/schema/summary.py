@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from llmgw.schema.floating import FloatingState
+from llmgw.schema.store import StoreMember
 from llmgw.schema.value import Value
 
 
@@ -110,6 +112,14 @@ class ControlPlanes(Value, frozen=True, kw_only=True, omit_defaults=True):
     """All control planes, where there are several."""
 
     members: tuple[ControlPlaneMember, ...]
+    floating: str | None = None
+    """The floating address; it and what follows are absent where none is configured."""
+    floating_up: bool | None = None
+    """A leader answered through it."""
+    floating_state: FloatingState | None = None
+    floating_hosts: tuple[str, ...] = ()
+    """Control planes whose hosts have it."""
+    floating_problem: str | None = None
 
 
 class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -130,5 +140,9 @@ class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
     alarms: tuple[Alarm, ...] = ()
     control_planes: ControlPlanes | None = None
     """Absent where there is one only."""
+    store: tuple[StoreMember, ...] = ()
+    """Members of a replicated store; absent where `patroni` is not configured."""
+    store_problem: str | None = None
+    """What is wrong with the replicated store as a whole."""
     store_error: str | None = None
     """Why the store does not answer; while it does not, nothing can be changed."""

@@ -22,6 +22,7 @@ from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.fold import fold, ordered
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
+from llmgw.server.surroundings import Surroundings
 
 HASH_KEY_SETTING = "hash_key"
 """Setting with the cluster's key for keyed hashes, hex."""
@@ -81,6 +82,7 @@ class Fleet:
         demand: DemandBoard,
         logs: LogSource,
         members: MemberSource | None = None,
+        surroundings: Surroundings | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -90,6 +92,7 @@ class Fleet:
         self._demand = demand
         self._logs = logs
         self._members = members
+        self.surroundings = surroundings or Surroundings()
         self._rows = FleetRows()
         self._api_keys: dict[str, ApiKey] = {}
         self._admin_tokens: dict[str, AdminToken] = {}

@@ -2,11 +2,41 @@
 
 import contextlib
 import ipaddress
+import shutil
+import subprocess
 from pathlib import Path
 
 from llmgw.schema.floating import HostWord
 
+REMOVE_S = 5.0
 _PROC = Path("/proc")
+
+
+class ThisHost:
+    """The host this process runs on, with regard to one address."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self._name = name
+        self._address = address
+
+    def word(self) -> HostWord:
+        """Say whether the kernel has the address, and whether a keepalived runs."""
+        return host_word(self._name, self._address)
+
+    def remove(self) -> str | None:
+        """Take the address off whatever interface has it. Gives what went wrong, in words."""
+        program = shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin:/bin")
+        if program is None:
+            return "the program ip is not installed"
+        try:
+            for line in _ip(program, "-o", "address", "show", "to", self._address).splitlines():
+                words = line.split()
+                _ip(program, "address", "del", words[3], "dev", words[1])
+        except subprocess.CalledProcessError as error:
+            return f"ip refused: {str(error.stderr).strip()}"
+        except (subprocess.TimeoutExpired, OSError) as error:
+            return str(error)
+        return None
 
 
 def host_word(name: str, address: str, *, proc: Path = _PROC) -> HostWord:
@@ -55,3 +85,7 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def _ip(*argv: str) -> str:
+    return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=REMOVE_S).stdout

@@ -58,6 +58,7 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
                 group.create_task(plane.metrics.measure_lag(clock)),
                 group.create_task(plane.hearing.run()),
                 group.create_task(plane.history.run()),
+                group.create_task(plane.surroundings.run()),
             )
             plane.lease.start()
             _log.info("server.started", api=config.api_listen, agents=config.agent_listen)

@@ -4,12 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 import msgspec
 
 from llmgw.schema.demand import DemandReport
 from llmgw.schema.errors import NoLeader
+from llmgw.schema.floating import HostWord
 from llmgw.schema.value import Value
 
 ASK_S = 1.0
@@ -20,9 +22,14 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 FORWARDED_BY = "x-llmgw-forwarded-by"
 """Names who forwarded a request: it is not forwarded a second time."""
 DEMAND_PATH = "/peer/v1/demand"
+HOST_PATH = "/peer/v1/host"
 
 _PASSED_ON = frozenset({"authorization", "content-type", "accept"})
 _GIVEN_BACK = frozenset({"content-type", "cache-control", "www-authenticate"})
+
+
+class _Leads(Value, frozen=True, kw_only=True):
+    leader: str
 
 
 class Alive(Value, frozen=True, kw_only=True):
@@ -53,6 +60,16 @@ class Peers:
                 alive = msgspec.json.decode(await answer.content.read(4096), type=Alive)
                 return alive.holder if answer.status == HTTPStatus.OK else None
         return None
+
+    async def leader_at(self, api: str) -> str | None:
+        """Ask who answers at `api` as a leader; `None` when nobody does within a second."""
+        found = await self._ask(f"{api}/leader", _Leads)
+        return None if found is None else found.leader
+
+    async def host_word(self, api: str) -> HostWord | None:
+        """Ask the control plane at `api` for its host's word on the floating address."""
+        found: HostWord | None = await self._ask(api + HOST_PATH, HostWord)
+        return found
 
     async def forward(
         self, api: str, method: str, target: str, *, headers: Mapping[str, str], body: bytes, leader: str
@@ -94,6 +111,13 @@ class Peers:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+
+    async def _ask(self, url: str, kind: type[Any]) -> Any:
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError):
+            async with self._open().get(url, timeout=_within(ASK_S), allow_redirects=False) as answer:
+                if answer.status == HTTPStatus.OK:
+                    return msgspec.json.decode(await answer.content.read(4096), type=kind)
+        return None
 
     def _open(self) -> aiohttp.ClientSession:
         # At the first use: it wants to be made on the loop it runs on.

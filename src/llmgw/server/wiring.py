@@ -9,7 +9,7 @@ import msgspec
 from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
-from llmgw.config.tls import is_wildcard
+from llmgw.config.tls import is_wildcard, split_address
 from llmgw.console.app import build_console
 from llmgw.core.lease import Candidate
 from llmgw.core.parking import BackoffPolicy
@@ -26,6 +26,7 @@ from llmgw.server.bootstrap import agent_token, bootstrap, read_credentials
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
+from llmgw.server.floating_watch import FloatingWatch
 from llmgw.server.hearing import HearingClock
 from llmgw.server.history import KeptHistory
 from llmgw.server.http.app import build_app
@@ -36,6 +37,7 @@ from llmgw.server.lease import LeaseThread
 from llmgw.server.live import LiveNodes
 from llmgw.server.members import Directory, Members
 from llmgw.server.observe import Observer, Resolved
+from llmgw.server.patroni import PatroniClient
 from llmgw.server.peers import Peers
 from llmgw.server.plan_ahead import PlanAhead
 from llmgw.server.plan_process import PlanProcess
@@ -45,6 +47,9 @@ from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
 from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.standby import Standby
+from llmgw.server.store_watch import StoreWatch
+from llmgw.server.surroundings import Surroundings
+from llmgw.server.trusted import trusted
 from llmgw.server.turn import Planner, Rules
 from llmgw.store.sql import SqlStore, open_store
 
@@ -67,6 +72,7 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     metrics: ProcessMetrics
     hearing: HearingClock
     history: KeptHistory
+    surroundings: Surroundings
     app: ASGIApp
 
 
@@ -101,6 +107,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     live = LiveNodes()
     hearing = HearingClock(clock)
     board = DemandBoard(hearing)
+    surroundings = _surroundings(config, store, members=members, lease=lease, peers=peers)
     directory = Directory(lease, members)
     agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing, directory=directory)
     observer = Observer(resolved)
@@ -113,6 +120,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         demand=board,
         logs=agents,
         members=members,
+        surroundings=surroundings,
     )
     standby = Standby(fleet=fleet, board=board, peers=peers, name=config.name, holder=me.holder)
     hub = Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock, directory=members)
@@ -172,6 +180,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         metrics=metrics,
         hearing=hearing,
         history=kept,
+        surroundings=surroundings,
         app=build_app(
             fleet,
             clock,
@@ -201,6 +210,27 @@ def resolved(model: Model, weights: Weights | None, cores_usable: float | None) 
         return Resolved(profile=profile, claim=claim)
     profile = engine.resolve(model.profile, model.role, weights, cores_usable)
     return Resolved(profile=profile, claim=engine.claim(profile, weights))
+
+
+def _surroundings(
+    config: ServerConfig, store: SqlStore, *, members: Members, lease: LeaseThread, peers: Peers
+) -> Surroundings:
+    store_watch = floating = None
+    if config.patroni:
+        client = PatroniClient(context=trusted(config.patroni_ca_file, field="patroni_ca_file"))
+        store_watch = StoreWatch(seeds=config.patroni, patroni=client, words=store.words)
+    if config.floating_address is not None:
+        port = split_address(config.api_listen, field="api_listen")[1]
+        floating = FloatingWatch(
+            address=config.floating_address,
+            through=f"http://{config.floating_address}:{port}",
+            name=config.name,
+            others=members.all,
+            lease=lease.status,
+            leads=lease.is_leader,
+            peers=peers,
+        )
+    return Surroundings(store=store_watch, floating=floating)
 
 
 def _member(me: Candidate, config: ServerConfig, clock: Clock, version: str) -> Member:

@@ -1,9 +1,11 @@
 """What differs between databases."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Engine
+
+from llmgw.schema.store import PostgresWord
 
 Observe = Callable[[str, float, str | None], None]
 """Told after each store call: its name, its seconds, and the error's code or `None`. Called from any thread."""
@@ -42,6 +44,11 @@ class Backend(Protocol):
 
     def proves_old_holder_dead(self) -> bool:
         """True when this process alone can use the database."""
+
+    def words(
+        self, asked: Iterable[tuple[str, str]], *, deadline_s: float
+    ) -> dict[tuple[str, str], PostgresWord | None]:
+        """Ask the database's servers, by host and port, what they are; empty where there are none."""
 
     def close(self) -> None:
         """Let others use the database."""

@@ -1,7 +1,7 @@
 """The store over a SQL database."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import ArgumentError
@@ -12,6 +12,7 @@ from llmgw.schema.event import Event
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
+from llmgw.schema.store import PostgresWord
 from llmgw.store import statements
 from llmgw.store.backend import Backend, Observe
 from llmgw.store.calls import Calls
@@ -92,6 +93,10 @@ class SqlStore:
         return await self._calls.run(
             "load_events", lambda connection: statements.load_events(connection, limit, before), write=False
         )
+
+    def words(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PostgresWord | None]:
+        """Ask the database's servers, by host and port, what they are; `None` for who is silent. Blocks up to 1 s."""
+        return self._backend.words(asked, deadline_s=DEADLINE_S)
 
     def leader(self, fence: Fence) -> "SqlLeaderStore":
         """Give the writer that checks `fence` in each transaction."""

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import psutil
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 
 from llmgw.schema.errors import Conflict, InvalidInput, StoreUnavailable
+from llmgw.schema.store import PostgresWord
 
 _NETWORK_FILESYSTEMS = frozenset(
     {
@@ -128,6 +129,13 @@ class SqliteBackend:
     def proves_old_holder_dead(self) -> bool:
         """True once claimed: whoever held the lease before must have lost the file lock, and only death does that."""
         return self._lock is not None
+
+    def words(
+        self, _asked: Iterable[tuple[str, str]], *, deadline_s: float
+    ) -> dict[tuple[str, str], PostgresWord | None]:
+        """Nothing: there is no server."""
+        del deadline_s
+        return {}
 
     def close(self) -> None:
         """Let go of the file lock."""

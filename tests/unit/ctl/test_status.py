@@ -1,4 +1,6 @@
 from llmgw.ctl.status import text
+from llmgw.schema.floating import FloatingState
+from llmgw.schema.store import StoreMember, StoreRole
 from llmgw.schema.summary import (
     ClassCounts,
     ControlPlaneMember,
@@ -77,3 +79,49 @@ def test_several_control_planes_are_all_named_with_their_addresses():
         "               control-2  standing by, http://10.0.0.2:8800 (this one)",
         "               control-3  not answering, http://10.0.0.3:8800",
     ]
+
+
+def test_a_store_and_an_address_in_trouble_are_shown_with_what_to_do():
+    planes = ControlPlanes(
+        members=(
+            ControlPlaneMember(name="cp1", address="http://a", state=ControlPlaneState.LEADING, this=True),
+            ControlPlaneMember(name="cp2", address="http://b", state=ControlPlaneState.STANDING_BY, this=False),
+        ),
+        floating="10.0.0.100",
+        floating_up=False,
+        floating_state=FloatingState.NOWHERE,
+        floating_problem="10.0.0.100 is on no host: look at keepalived on cp1",
+    )
+    store = (
+        StoreMember(name="db1", host="10.0.0.1", role=StoreRole.LEADER, state="running", lag=0),
+        StoreMember(
+            name="db2", host="10.0.0.2", role=StoreRole.REPLICA, state="running", lag=-1, problem="it is stopping"
+        ),
+        StoreMember(name="db3", host="10.0.0.3", role=StoreRole.SYNC_STANDBY, state="streaming", lag=12),
+    )
+    summary = Summary(
+        version="0.1.0",
+        leader="cp1",
+        epoch=3,
+        nodes=NodeCounts(total=1, ready=1, cordoned=0, draining=0, unreachable=0),
+        replicas=ReplicaCounts(ready=1, starting=0, draining=0, failed=0),
+        models=ModelCounts(total=1, satisfied=1, short=0),
+        control_planes=planes,
+        store=store,
+        store_problem="no synchronous standby: what is written now could be lost with the primary",
+    )
+    assert text(summary) == (
+        "control plane  cp1 leads, epoch 3 (llmgw 0.1.0)\n"
+        "               cp1  leading, http://a (this one)\n"
+        "               cp2  standing by, http://b\n"
+        "address        10.0.0.100 nowhere\n"
+        "store          db1  leader, running, 10.0.0.1\n"
+        "store          db2  replica, running, lag unknown, 10.0.0.2\n"
+        "store          db3  sync standby, streaming, 12 bytes behind, 10.0.0.3\n"
+        "nodes          1 of 1 ready\n"
+        "models         1 of 1 satisfied\n"
+        "replicas       1 ready\n"
+        "store          no synchronous standby: what is written now could be lost with the primary\n"
+        "store          db2: it is stopping\n"
+        "address        10.0.0.100 is on no host: look at keepalived on cp1"
+    )

@@ -12,6 +12,7 @@ from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
 from llmgw.server.http.errors import JSON, error_response
 from llmgw.server.metrics_export import CONTENT_TYPE, MetricsExport
+from llmgw.server.peers import HOST_PATH
 
 
 def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
@@ -33,7 +34,16 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
         authorize(request, context.fleet, AdminRole.VIEWER)
         return Response(metrics.render(), media_type=CONTENT_TYPE)
 
+    async def host(_: Request) -> Response:
+        """Say of this host whether it has the floating address; other control planes ask."""
+        word = context.fleet.surroundings.own_host()
+        if word is None:
+            message = "no floating address is configured here"
+            return error_response(404, ErrorBody(code="not_found", message=message, hint="set floating_address"))
+        return _answer(msgspec.to_builtins(word))
+
     return (
+        Route(HOST_PATH, host, methods=["GET"]),
         Route("/healthz", healthz, methods=["GET"]),
         Route("/leader", leader, methods=["GET"]),
         Route("/metrics", exported, methods=["GET"]),

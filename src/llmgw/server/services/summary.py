@@ -12,5 +12,26 @@ def summary(fleet: Fleet, *, version: str) -> Summary:
     status = fleet.leader_status()
     found = summarize(fleet.snapshot(), version=version, leader=status.leader_name, epoch=status.epoch)
     members = fleet.control_planes()
-    several = ControlPlanes(members=members) if len(members) > 1 else None
-    return replace(found, control_planes=several, store_error=status.store_problem)
+    several = _with_floating(ControlPlanes(members=members), fleet) if len(members) > 1 else None
+    store = fleet.surroundings.store()
+    return replace(
+        found,
+        control_planes=several,
+        store=store.members if store is not None else (),
+        store_problem=store.problem if store is not None else None,
+        store_error=status.store_problem,
+    )
+
+
+def _with_floating(planes: ControlPlanes, fleet: Fleet) -> ControlPlanes:
+    seen = fleet.surroundings.floating()
+    if seen is None:
+        return planes
+    return replace(
+        planes,
+        floating=seen.address,
+        floating_up=seen.up,
+        floating_state=seen.state,
+        floating_hosts=seen.hosts,
+        floating_problem=seen.problem,
+    )

@@ -70,7 +70,7 @@ class ControlPlanes:
     def _make_server(self, name: str) -> None:
         own = self._own(name)
         address = self._cluster.host(name).address
-        settings = {
+        settings: dict[str, object] = {
             "data_dir": str(own / "server"),
             "name": name,
             "api_listen": f"0.0.0.0:{API_PORT}",

@@ -6,8 +6,9 @@ take its own absence for the death of its nodes.
 
 from llmgw.schema.value import Value
 
-LONGEST_BEAT_S = 1.0
-"""Of the time between two beats this much counts at most: beats are due four times as often."""
+LONGEST_BEAT_S = 0.5
+"""Of the time between two beats this much counts at most: beats are due twice as often. A message takes a few turns of
+the loop from the socket to its stamp, so a starved loop hears late by a few times this, and no later."""
 
 
 class Hearing(Value, frozen=True, kw_only=True):

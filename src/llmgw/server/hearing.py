@@ -6,7 +6,7 @@ from datetime import datetime
 from llmgw.core.hearing import LONGEST_BEAT_S, Hearing
 from llmgw.ports import Clock
 
-BEAT_S = LONGEST_BEAT_S / 4
+BEAT_S = LONGEST_BEAT_S / 2
 
 
 class HearingClock:

@@ -22,17 +22,18 @@ class Gone(Exception):
 
 
 class FakeDoors:
-    """Listens on loopback. `model_of` gives the model a shard serves now, `None` when there is none to answer.
+    """Listens on `host`. `model_of` gives the model a shard serves now, `None` when there is none to answer.
 
     It may raise `Gone`, and wait as long as a node cannot be reached.
     """
 
-    def __init__(self, model_of: ModelOf, *, port: int = 0) -> None:
+    def __init__(self, model_of: ModelOf, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.address = ""
         """`host:port`, once it listens."""
         self.chunk_s = 0.0
         """Seconds before each chunk of an answer."""
         self._model_of = model_of
+        self._host = host
         self._port = port
         self._engines: dict[str, FakeEngine] = {}
         self._connections: set[Connection] = set()
@@ -40,8 +41,8 @@ class FakeDoors:
 
     async def __aenter__(self) -> Self:
         make: Callable[[], Connection] = lambda: Connection(self._handle, self._connections)  # noqa: E731 - a factory
-        self._server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", self._port)
-        self.address = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.get_running_loop().create_server(make, self._host, self._port)
+        self.address = f"{self._host}:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

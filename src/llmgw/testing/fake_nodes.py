@@ -76,6 +76,8 @@ class FakeMember:
         self.node = node
         self.served_since: float | None = None
         """Since when its stream is open, by the loop's clock; `None` while it has none."""
+        self.lost_at: float | None = None
+        """When its last stream ended."""
         self._servers = servers
         self._rounds = Rounds()
         self.trouble = Trouble.NONE
@@ -110,6 +112,8 @@ class FakeMember:
             await asyncio.wait({self._stream}, timeout=FLAP_S if self.trouble is Trouble.FLAPPING else None)
         finally:
             watching.cancel()
+            if self.served_since is not None:
+                self.lost_at = asyncio.get_running_loop().time()
             self.served_since = None
             await self._cut()
         if self._agent.refused is not None and self._agent.refused.leader is not None:
@@ -169,8 +173,9 @@ class FakeFleet:
         token: str,
         heartbeat_s: float = 5.0,
         start_s: float = 0.1,
+        host: str = "127.0.0.1",
     ) -> None:
-        self.doors = FakeDoors(self._model_of)
+        self.doors = FakeDoors(self._model_of, host=host)
         self.members: dict[str, FakeMember] = {}
         self._groups = tuple(groups)
         self._servers = (server,) if isinstance(server, str) else tuple(server)

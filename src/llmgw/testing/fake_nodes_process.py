@@ -38,13 +38,13 @@ def run(
     token: str,
     heartbeat_s: float,
     start_s: float,
+    host: str = "127.0.0.1",
     commands: Sequence[str] = (),
 ) -> None:
-    """Run until a signal. `commands` are carried out once all nodes joined. Raises `InvalidInput`."""
+    """Run until a signal; doors listen on `host`. `commands` are carried out once all joined. Raises `InvalidInput`."""
     _raise_file_limit()
-    uvloop.run(
-        _serve(FakeFleet(groups, server=servers, token=token, heartbeat_s=heartbeat_s, start_s=start_s), commands)
-    )
+    fleet = FakeFleet(groups, server=servers, token=token, heartbeat_s=heartbeat_s, start_s=start_s, host=host)
+    uvloop.run(_serve(fleet, commands))
 
 
 async def _serve(fleet: FakeFleet, commands: Sequence[str]) -> None:

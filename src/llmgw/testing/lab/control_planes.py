@@ -7,7 +7,7 @@ from pathlib import Path
 
 from llmgw.install.hosts import Cluster
 from llmgw.install.keepalived import FloatingAddress, Keepalived, check_script, keepalived_conf
-from llmgw.install.patroni import store_url
+from llmgw.install.patroni import REST_PORT, store_url
 from llmgw.testing.lab.database import PASSWORD, Database
 from llmgw.testing.lab.network import SUBNET, Network
 from llmgw.testing.lab.part import Part
@@ -80,6 +80,8 @@ class ControlPlanes:
             "store_url": store_url(self._cluster, self._database.postgres),
             "agent_token_file": str(self.token_file),
             "credentials_file": str(self._folder / "credentials.json"),
+            "patroni": [f"http://{host.address}:{REST_PORT}" for host in self._cluster.hosts],
+            "floating_address": FLOATING.address,
             "tls": "off",
             "log_format": "json",
         }

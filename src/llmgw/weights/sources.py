@@ -98,7 +98,7 @@ def _inspect(path: str) -> Weights:
         return Weights(path=path, format=_format(path), size_bytes=Path(path).stat().st_size, problem=what)
     weights = gguf_parts.inspect(path)
     if weights.problem is None and Path(path + _CONTROL).exists():
-        return msgspec.structs.replace(weights, problem=f"is still loaded: {name}{_CONTROL} lies beside it")
+        return msgspec.structs.replace(weights, problem=f"is still being downloaded: {name}{_CONTROL} lies beside it")
     return weights
 
 

@@ -107,7 +107,7 @@ def test_a_file_of_full_size_that_is_still_loaded_is_no_model_yet(tmp_path):
     control = tmp_path / "m.gguf.aria2"
     control.write_bytes(b"")
     (weights,) = shelf.survey(str(tmp_path)).weights
-    assert (weights.path, weights.problem) == (str(path), "is still loaded: m.gguf.aria2 lies beside it")
+    assert (weights.path, weights.problem) == (str(path), "is still being downloaded: m.gguf.aria2 lies beside it")
     control.unlink()
     assert shelf.survey(str(tmp_path)).weights[0].problem is None
 

@@ -162,19 +162,26 @@ def _count_fabrics(nodes: tuple[NodeSnapshot, ...], wholly_free: set[str]) -> tu
 
 
 def _count_fabric(name: str, members: list[NodeSnapshot], wholly_free: set[str]) -> FabricCounts:
-    distinct: set[str] = set()
+    digests: set[str] = set()
+    told: set[str] = set()
+    silent: set[str] = set()
     with_weights = 0
     for seen in members:
-        weights = seen.node.facts.weights
-        if weights:
-            with_weights += 1
-            # Copies count once: by digest where it is known, else by path.
-            distinct.update([one.digest or one.path for one in weights])
+        # Half downloads and other broken ones are no weights to anybody.
+        whole = [one for one in seen.node.facts.weights or () if one.problem is None]
+        with_weights += bool(whole)
+        for one in whole:
+            if one.digest is None:
+                silent.add(one.path)
+            else:
+                digests.add(one.digest)
+                told.add(one.path)
     return FabricCounts(
         fabric=name,
         nodes=len(members),
         nodes_with_weights=with_weights,
-        models_present=len(distinct),
+        # Copies count once: by digest, and by path where a node has not made the digest yet.
+        models_present=len(digests) + len(silent - told),
         largest_free_block=sum(seen.node.id in wholly_free for seen in members),
     )
 

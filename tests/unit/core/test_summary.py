@@ -94,6 +94,21 @@ def test_equal_weights_under_two_paths_are_one_where_their_digest_is_known():
     assert summary([node]).fabrics[0].models_present == 1
 
 
+def test_a_path_whose_digest_one_node_has_not_made_yet_is_the_copy_that_others_have():
+    known = (make_weights("/m/1", digest="sha256:1"),)
+    nodes = [make_node(name, fabrics=["ib"], weights=["/m/1"]) for name in ("a", "b")]
+    nodes[0] = msgspec.structs.replace(nodes[0], facts=msgspec.structs.replace(nodes[0].facts, weights=known))
+    assert summary(nodes).fabrics[0].models_present == 1
+
+
+def test_half_downloads_and_other_broken_weights_are_no_weights():
+    node = make_node("a", fabrics=["ib"])
+    half = (make_weights("/m/1.part", problem="is an unfinished download of 1"),)
+    node = msgspec.structs.replace(node, facts=msgspec.structs.replace(node.facts, weights=half))
+    (counts,) = summary([node]).fabrics
+    assert (counts.nodes_with_weights, counts.models_present) == (0, 0)
+
+
 def test_replicas_and_models_are_counted_by_what_is_ready_now():
     models = [make_model("enough", min=1), make_model("short", min=2), make_model("none", min=0, max=1)]
     replicas = [

@@ -8,39 +8,15 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from llmgw.testing.fake_nodes import FakeFleet, NodeGroup
+from llmgw.testing.fleet_models import models
 from llmgw.testing.server_process import ServerProcess
 
-H100 = "h100-80gb"
 SHARED = "/models/shared.gguf"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Models of one shape."""
-
-    name: str
-    count: int
-    replicas: int
-    profile: dict[str, Any]
-
-
-def wanted(nodes: int) -> tuple[Wanted, ...]:
-    """Give models that together hold about nine tenths of all devices."""
-    tenth = max(1, nodes // 10)
-    return (
-        Wanted("wide", tenth, 1, {"nodes": 2, "devices_per_node": 8, "class": H100}),
-        Wanted("whole", 3 * tenth, 1, {"devices_per_node": 8, "class": H100}),
-        Wanted("half", tenth, 4, {"devices_per_node": 4, "class": H100}),
-        Wanted("one", tenth, 16, {"devices_per_node": 1, "class": H100}),
-        Wanted("cpu", 5, 4, {"cores": 4.0}),
-    )
 
 
 async def main() -> None:
@@ -55,18 +31,10 @@ async def main() -> None:
 
 
 async def _run(server: ServerProcess, nodes: int, heartbeat_s: float) -> None:
-    replicas = 0
-    for shape in wanted(nodes):
-        for number in range(shape.count):
-            body = {
-                "name": f"{shape.name}-{number}",
-                "source": SHARED,
-                "min": shape.replicas,
-                "max": shape.replicas,
-                "profile": {"engine": "fake", "cores": 1.0, **shape.profile},
-            }
-            await server.call("POST", "/api/v1/models", body)
-            replicas += shape.replicas
+    wanted = list(models(nodes, SHARED))
+    for body in wanted:
+        await server.call("POST", "/api/v1/models", body)
+    replicas = sum(body["min"] for body in wanted)
     groups = [
         NodeGroup(kind="h100x8", count=nodes // 2, name=f"fake-{fabric}", fabric=fabric, weights=(SHARED,))
         for fabric in ("ib-a", "ib-b")

@@ -10,7 +10,7 @@ class Shape(NamedTuple):
     """Models of one shape."""
 
     name: str
-    count: int
+    models: int
     replicas: int
     profile: dict[str, Any]
 
@@ -30,7 +30,7 @@ def shapes(nodes: int) -> tuple[Shape, ...]:
 def models(nodes: int, source: str) -> Iterator[dict[str, Any]]:
     """Give the bodies of `POST /api/v1/models`, all for the fake engine."""
     for shape in shapes(nodes):
-        for number in range(shape.count):
+        for number in range(shape.models):
             yield {
                 "name": f"{shape.name}-{number}",
                 "source": source,

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 import openai
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from llmgw.schema.link import ViewDelta
 from llmgw.schema.model import Role
@@ -145,6 +146,23 @@ async def test_demand_and_metrics_reach_the_control_plane_each_second(room):
     assert values["llmgw_gateway_requests", "gateway-1", "tiny", "chat", "200"] == 3
     assert values["llmgw_gateway_tokens", "gateway-1", "tiny", "completion"] == 24
     assert values["llmgw_gateway_key_tokens", "gateway-1", "lk_ABCDEFGH", "tiny", "completion"] == 24
+
+
+async def test_an_idle_engine_whose_agent_is_silent_is_asked_by_the_gateway_which_reports_that_it_is_there(
+    room, engine
+):
+    _, control = await room()
+
+    def told():
+        return control.reports[-1].report.replicas.get("r1") if control.reports else None
+
+    await until(lambda: control.reports)
+    assert told() is None, "nobody asked it, the gateway neither"
+    silent = replace(a_replica("r1", engine.url, key="engine-key"), silent=True)
+    control.send(ViewDelta(routes=RoutesDelta(base=1, version=2, changed=(a_route(silent),))))
+    await until(lambda: told() is not None)
+    assert told().last_probed_age_s < GENEROUS_S
+    assert (told().in_flight, told().last_answered_age_s, engine.counts.started) == (0, None, 0)
 
 
 async def test_slots_are_never_exceeded_over_all_workers_and_all_of_them_are_used(room, engine):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from llmgw.testing.server_process import ServerProcess
 
 pytestmark = pytest.mark.skipif(not installed(), reason="no Prometheus: apt-get install prometheus")
 
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "llmgw.rules.yml"
 STEP_S = 15
 HISTORY = "/api/v1/nodes/node-1/history"
 GAP_S = (1800, 2400)
@@ -76,9 +78,9 @@ def own(prometheus, query, times):
 
 
 @contextlib.asynccontextmanager
-async def watched(tmp_path, *, lines=()):
+async def watched(tmp_path, *, lines=(), rules=None):
     """Give a control plane and the Prometheus that scrapes it with a viewer's token."""
-    async with PrometheusProcess(tmp_path / "prometheus") as prometheus:
+    async with PrometheusProcess(tmp_path / "prometheus", rules=rules) as prometheus:
         settings = {"prometheus_url": prometheus.url}
         remembering = asyncio.ensure_future(prometheus.remember(lines)) if lines else None
         async with ServerProcess(tmp_path / "control", settings=settings) as server:
@@ -136,10 +138,15 @@ async def test_the_apis_hour_is_what_prometheus_says_and_memory_stands_in_when_i
 
 @pytest.mark.slow
 async def test_a_frozen_prometheus_costs_two_seconds_once_and_is_found_again_by_itself(tmp_path):
-    async with watched(tmp_path) as (server, prometheus), beating(server, node()):
+    async with watched(tmp_path, rules=RULES) as (server, prometheus), beating(server, node()):
         history = await history_where(server, lambda one: one["source"] == "prometheus" and points(one, "cpu_percent"))
         scraped = points(history, "cpu_percent")
         assert scraped == own(prometheus, 'max(llmgw_node_cpu_utilization_percent{node="node-1"})', scraped)
+        rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+        assert len(rules) > 20
+        assert [(rule["name"], rule.get("lastError")) for rule in rules if rule["health"] != "ok"] == []
+        # No gateway is there in this test, and nothing else is wrong.
+        assert {rule["name"] for rule in rules if rule["state"] != "inactive"} <= {"LlmgwNoGateway"}
         prometheus.freeze()
         began = time.monotonic()
         history = await server.call("GET", HISTORY)

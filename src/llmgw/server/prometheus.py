@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
-from yarl import URL
 
 from llmgw.config.server import ServerConfig
 from llmgw.schema.errors import InvalidInput
@@ -48,14 +48,13 @@ class Prometheus:
         deadline_s: float = DEADLINE_S,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        root = URL(url)
-        self._url = root / "api/v1/query_range"
+        self._url = f"{url.rstrip('/')}/api/v1/query_range"
         self._token = token
         self._context = context
         self._deadline_s = deadline_s
         self._most_bytes = most_bytes
         self._turns = asyncio.Semaphore(MOST_AT_ONCE)
-        self.name = f"Prometheus at {root.host}:{root.port}"
+        self.name = f"Prometheus at {urlsplit(url).netloc}"
         """For people."""
 
     async def range(self, query: str, *, start: int, end: int, step_s: int) -> tuple[Line, ...]:

@@ -168,3 +168,8 @@ async def test_a_file_that_does_not_do_is_told_at_the_start_naming_the_key(tmp_p
         open_prometheus(config(prometheus_url="https://127.0.0.1:1", **{key: str(file)}))
     assert caught.value.field == key
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize("address", ["metrics.example.org", "[::1]:9090", "10.0.0.7:9090"])
+async def test_it_is_named_as_it_was_written(address):
+    assert Prometheus(f"http://{address}/prometheus").name == f"Prometheus at {address}"

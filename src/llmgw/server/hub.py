@@ -176,6 +176,9 @@ class Hub:
             _log.warning("gateway.unreadable", error=str(error))
         except (OSError, TimeoutError) as error:
             _log.info("gateway.stream_broke", error=str(error))
+        except asyncio.CancelledError:
+            # Ended by `stop`. Not raised on: asyncio's streams would log that as a fault (Python 3.11).
+            return
         finally:
             self._tasks.discard(task)
             writer.transport.abort()

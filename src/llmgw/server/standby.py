@@ -11,10 +11,14 @@ from starlette.responses import Response
 
 from llmgw.schema.demand import DemandReport
 from llmgw.schema.errors import NoLeader, StoreUnavailable
+from llmgw.schema.lease import LeaseStatus
 from llmgw.server.demand import DemandBoard
 from llmgw.server.fleet import Fleet
 from llmgw.server.peers import FORWARDED_BY, Peers
 
+LOOK_AGAIN_S = 1.5
+"""How long a request waits for it to be known who leads: a standby reads the row twice a second."""
+_LOOK_S = 0.05
 RELAY_S = 1.0
 """How often demand is told; gateways say it each second, and it expires after three."""
 
@@ -36,6 +40,8 @@ class Standby:
         It is done once: a leader that has just lost the lease refuses instead of forwarding again.
         """
         status = self._fleet.leader_status()
+        if FORWARDED_BY not in request.headers:
+            status = await self._known_leader()
         if status.leader_address is None or status.leader_name is None or FORWARDED_BY in request.headers:
             raise NoLeader(
                 "nothing was changed: no control plane leads right now", hint="one leads within seconds: try again then"
@@ -75,6 +81,14 @@ class Standby:
                 await self._tell(self._board.reports())
         finally:
             end()
+
+    async def _known_leader(self) -> LeaseStatus:
+        """Give who leads; while the lead is handed over that takes a moment to be known."""
+        waited = 0.0
+        while (status := self._fleet.leader_status()).leader_name is None and waited < LOOK_AGAIN_S:
+            await asyncio.sleep(_LOOK_S)
+            waited += _LOOK_S
+        return status
 
     async def _tell(self, reports: Sequence[DemandReport]) -> None:
         status = self._fleet.leader_status()

@@ -8,6 +8,7 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from llmgw.link.client import DEAD_S
 from llmgw.schema.link import Heartbeat, LogReply, LogRequest, Order, Refused, ServerMessage, Welcome
 from llmgw.schema.node import NodeFacts
 from llmgw.testing.fake_node import FakeNode
@@ -100,9 +101,11 @@ class FakeAgent:
         return self.welcome is not None
 
     async def _listen(self, stream: ClientConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):
+        # A silent stream is dead, as for a real agent: a control plane that is frozen or unplugged closes nothing.
+        with contextlib.suppress(ConnectionClosed, TimeoutError):
             while True:
-                message = await stream.recv()
+                async with asyncio.timeout(DEAD_S):
+                    message = await stream.recv()
                 await self._awake.wait()
                 match _decoder.decode(message):
                     case Order(state=state):

@@ -1,0 +1,79 @@
+"""Takeovers with real processes: control planes on one PostgreSQL, a gateway beside each, many fake agents.
+
+    python -m benchmarks.takeover [--agents 200] [--trials 20] [--planes 2] [--how stop|kill|freeze]
+
+Prints p50, p95 and max of: until another one leads, until it has all agents, until the old one holds no stream.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from llmgw.testing.control_planes import ControlPlanes, Takeover
+from llmgw.testing.postgres import PostgresServer, installed
+
+_HOW = {"stop": signal.SIGTERM, "kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
+
+
+async def main() -> int:
+    """Run the trials and print the figures. Fails when a request through a gateway did."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--agents", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=20)
+    parser.add_argument("--planes", type=int, default=2)
+    parser.add_argument("--how", choices=tuple(_HOW), default="stop")
+    options = parser.parse_args()
+    binaries = installed()
+    if binaries is None:
+        print("PostgreSQL is not installed: apt-get install postgresql")
+        return 2
+    with PostgresServer(binaries) as postgres, tempfile.TemporaryDirectory(prefix="llmgw-takeover-") as folder:
+        planes = ControlPlanes(Path(folder), postgres, count=options.planes, agents=options.agents)
+        async with planes:
+            return await _run(planes, options.how, options.trials, options.agents)
+
+
+async def _run(planes: ControlPlanes, how: str, trials: int, agents: int) -> int:
+    found: list[Takeover] = []
+    starts = planes.fakes.starts()
+    async with planes.traffic(planes.gateways, clients=1) as traffic:
+        for trial in range(1, trials + 1):
+            leader = await planes.all_there()
+            one = await planes.takeover(leader, _HOW[how])
+            found.append(one)
+            print(
+                f"{how} {trial}: leads after {one.led_s:.2f} s, all agents after {one.attached_s:.2f} s, "
+                f"old one without streams after {one.let_go_s:.2f} s",
+                flush=True,
+            )
+            if how == "freeze":
+                os.kill(leader.pid, signal.SIGCONT)
+            else:
+                await leader.restart()
+    print(f"\n{how}, {agents} agents, {trials} trials, {len(planes.servers)} control planes")
+    for name, values in (
+        ("another leads", [one.led_s for one in found]),
+        ("all agents attached", [one.attached_s for one in found]),
+        ("old one holds no stream", [one.let_go_s for one in found]),
+    ):
+        print(f"{name:<24} p50 {_share(values, 0.5):.2f} s  p95 {_share(values, 0.95):.2f} s  max {max(values):.2f} s")
+    print(f"requests through the gateways: {traffic.answered} answered, {len(traffic.failures)} failed")
+    for failure in traffic.failures[:5]:
+        print(f"  {failure}")
+    print(f"engines started during the trials: {planes.fakes.starts() - starts}")
+    return 1 if traffic.failures else 0
+
+
+def _share(values: Sequence[float], share: float) -> float:
+    """Give the nearest-rank percentile."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-round(share * 1000) * len(ordered) // 1000) - 1)]
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

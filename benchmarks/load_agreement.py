@@ -5,11 +5,11 @@
 Starts busy loops in one process group, a real llama.cpp that generates in another, and a process that holds a known
 amount of memory; measures them as an agent does, and beside it
 
-- the machine's CPU by the idle time of /proc/uptime (the agent: /proc/stat),
+- the machine's CPU by the idle time of /proc/uptime (the agent: the busy time of /proc/stat),
 - cores of a group by the processes' CPU clocks, in nanoseconds (the agent: ticks of /proc/<pid>/stat, or the counter
   of the group's control group),
 - memory of a group by adding up the mappings of /proc/<pid>/smaps (the agent: smaps_rollup),
-- the node's used memory by how much it grew when a known amount was taken.
+- the node's used memory, while a known amount is taken, by the kinds of pages in /proc/vmstat (the agent: meminfo).
 
 Prints a table and fails when a figure is off by more than 10 %. Then times a look at 30 engines.
 """
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
@@ -34,7 +34,7 @@ from llmgw.agent.load import LoadMeter
 from llmgw.agent.process_group import Identity
 from llmgw.agent.shard_load import ShardMeter
 from llmgw.engines.adapter import Started
-from llmgw.hardware import proc
+from llmgw.hardware import group_cpu, proc
 from llmgw.hardware.cgroup import ControlGroup, unified_mount
 from llmgw.hardware.mounts import read_mounts
 from llmgw.schema.report import Load
@@ -98,6 +98,7 @@ def main() -> int:
 
 
 async def _measure(options: argparse.Namespace) -> list[Figure]:
+    at_rest = await _at_rest(options.seconds / 3)
     with contextlib.ExitStack() as stack:
         loops = stack.enter_context(_process(_LOOPS, str(options.loops)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -111,9 +112,21 @@ async def _measure(options: argparse.Namespace) -> list[Figure]:
         async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
             asking = tasks.create_task(_keep_busy(session, started, engine.shard.key))
             try:
-                return await _compare(groups, options.seconds, options.hold_mib * MIB)
+                return [at_rest, *await _compare(groups, options.seconds, options.hold_mib * MIB)]
             finally:
                 asking.cancel()
+
+
+async def _at_rest(seconds: float) -> Figure:
+    """Measure the node before anything is started: what others do on it."""
+    meter = LoadMeter(dict, period_s=seconds)
+    await meter.look()
+    before = _other_way({})
+    await asyncio.sleep(seconds)
+    await meter.look()
+    after, load = _other_way({}), meter.last()
+    assert load is not None  # noqa: S101 - it was measured a moment ago
+    return replace(next(_cpu(load, before, after, {})), what="node, CPU before the loops")
 
 
 async def _compare(groups: dict[str, Identity], seconds: float, hold: int) -> list[Figure]:
@@ -127,14 +140,31 @@ async def _compare(groups: dict[str, Identity], seconds: float, hold: int) -> li
     assert load is not None  # noqa: S101 - it was measured a moment ago
     figures = list(_cpu(load, before, after, groups))
     figures += [_memory(load, name, identity) for name, identity in groups.items()]
+    return [*figures, await _grown(meter, hold)]
+
+
+async def _grown(meter: LoadMeter, hold: int) -> Figure:
+    """Compare by how much the node's used memory grows when `hold` bytes are taken."""
+    await meter.look()
+    before, pages_before = meter.last(), _pages_for_good()
     with _process(_HOLDER, str(hold)) as holder:
         assert holder.stdout is not None  # noqa: S101 - a pipe was asked for
         await asyncio.to_thread(holder.stdout.readline)
         await meter.look()
-        with_it = meter.last()
-    assert with_it is not None  # noqa: S101 - likewise
-    grown = (with_it.memory_used_bytes or 0) - (load.memory_used_bytes or 0)
-    return [*figures, Figure("node, memory used: what was taken", grown / MIB, hold / MIB, "MiB")]
+        after, pages = meter.last(), _pages_for_good()
+    assert before is not None  # noqa: S101 - it was measured a moment ago
+    assert after is not None  # noqa: S101 - likewise
+    grown = (after.memory_used_bytes or 0) - (before.memory_used_bytes or 0)
+    other = (pages - pages_before) * os.sysconf("SC_PAGE_SIZE")
+    return Figure(f"node, memory used: {hold // MIB} MiB taken", grown / MIB, other / MIB, "MiB")
+
+
+def _pages_for_good() -> int:
+    """Count the pages that the kernel cannot take back, kind by kind."""
+    pages = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return sum(
+        int(pages[name]) for name in ("nr_anon_pages", "nr_shmem", "nr_slab_unreclaimable", "nr_page_table_pages")
+    )
 
 
 def _cpu(load: Load, before: OtherWay, after: OtherWay, groups: dict[str, Identity]) -> Iterator[Figure]:
@@ -154,7 +184,8 @@ def _memory(load: Load, name: str, identity: Identity) -> Figure:
 
 
 def _other_way(groups: dict[str, Identity]) -> OtherWay:
-    idle_s = float(Path("/proc/uptime").read_text().split()[1])
+    waiting = int(Path("/proc/stat").read_text().split(maxsplit=6)[5])  # for disks: idle, but not to /proc/uptime
+    idle_s = float(Path("/proc/uptime").read_text().split()[1]) + waiting / group_cpu.TICKS_PER_S
     cpu_s = {name: sum(map(_cpu_clock, _pids(identity))) for name, identity in groups.items()}
     return OtherWay(at=time.monotonic(), idle_s=idle_s, cpu_s=cpu_s)
 

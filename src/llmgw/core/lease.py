@@ -259,9 +259,10 @@ def _learn_written(state: LeaseState, seen: Written, numbers: Numbers) -> LeaseS
         case Renew() if state.renewed_at is not None:
             return replace(state, certain=False, silent_since=None, renewed_at=None, due=seen.at)
         case Release():
-            return replace(
-                state, certain=False, silent_since=None, renewed_at=None, yielding=False, due=seen.at + numbers.poll_s
-            )
+            # Ours no longer, whatever the answer: else this process would go on naming itself as the leader.
+            row = None if state.row is None else replace(state.row, released=True)
+            due = seen.at + numbers.poll_s
+            return replace(state, row=row, certain=False, silent_since=None, renewed_at=None, yielding=False, due=due)
         case _:
             due = seen.at if state.renewed_at is not None else seen.at + numbers.poll_s
             return replace(state, certain=False, silent_since=None, due=due)

@@ -99,6 +99,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     )
     # Captured now, not read later: an upgrade changes the installed release underneath a running process.
     version = importlib.metadata.version("llmgw")
+    _refuse_unreachable(config)
     me = Candidate(holder=new_holder_id(), name=config.name, address=config.api_url or f"http://{config.api_listen}")
     lease = LeaseThread(store.lease_store(), clock, me)
     peers = Peers(name=config.name)
@@ -231,6 +232,17 @@ def _surroundings(
             peers=peers,
         )
     return Surroundings(store=store_watch, floating=floating)
+
+
+def _refuse_unreachable(config: ServerConfig) -> None:
+    """Raise `InvalidInput` where others share the store and could not be told where this one is."""
+    shared = (config.store_url or "").startswith("postgres")
+    if shared and config.api_url is None and is_wildcard(config.api_listen):
+        raise InvalidInput(
+            f"api_listen = {config.api_listen!r} does not say where other control planes reach this one",
+            hint='write api_url = "http://ADDRESS:PORT" with an address of this machine',
+            field="api_url",
+        )
 
 
 def _member(me: Candidate, config: ServerConfig, clock: Clock, version: str) -> Member:

@@ -457,6 +457,7 @@ def test_stepping_down_ends_leading_at_once_and_releases_the_row():
     assert lease.status(process.state, NUMBERS, process.now).leader_name is None
     assert process.wakes(at=0.1) == Release(holder="me", epoch=1)
     assert isinstance(process.written(ok=True), Wait)
+    assert lease.status(process.state, NUMBERS, process.now).leader_name is None
 
 
 def test_whoever_stepped_down_leaves_the_lease_to_others_until_its_time_is_over():

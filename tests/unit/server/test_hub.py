@@ -14,6 +14,7 @@ from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, Ping,
 from llmgw.schema.model import Model
 from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import Replica, ReplicaState, Shard
+from llmgw.schema.view import Peer
 from llmgw.server import hub as module
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard
@@ -46,18 +47,37 @@ class FleetStub:
         self.changes.notify()
 
 
+class Directory:
+    """The gateways of all control planes, as this one knows them."""
+
+    def __init__(self):
+        self.changes = Changes()
+        self.known = ()
+
+    def peers(self):
+        return self.known
+
+
 class Bench:
     def __init__(self, path):
         self.path = path
+        self.directory = Directory()
         self.fleet = FleetStub()
         self.board = DemandBoard(FakeClock())
-        self.hub = Hub(source="us", fleet=self.fleet, live=LiveNodes(), board=self.board, clock=FakeClock())
+        self.hub = Hub(
+            source="us",
+            fleet=self.fleet,
+            live=LiveNodes(),
+            board=self.board,
+            clock=FakeClock(),
+            directory=self.directory,
+        )
 
     @contextlib.asynccontextmanager
-    async def gateway(self, name="g1"):
+    async def gateway(self, name="g1", peer=None):
         reader, writer = await asyncio.open_unix_connection(str(self.path))
         try:
-            writer.write(pack(GatewayHello(gateway=name, version="1", pid=7)))
+            writer.write(pack(GatewayHello(gateway=name, version="1", pid=7, peer=peer)))
             yield Gateway(reader, writer)
         finally:
             writer.close()
@@ -199,3 +219,20 @@ async def _until(true):
     async with asyncio.timeout(5):
         while not true():  # noqa: ASYNC110 - what is waited for is state of the code under test, which tells nobody
             await asyncio.sleep(0.001)
+
+
+async def test_gateways_are_told_of_each_other_and_those_that_can_be_reached_are_known_while_connected(bench):
+    bench.fleet.set(loaded=True, rows=FleetRows(models=(CHAT,)))
+    async with bench.gateway("g1", peer="10.0.0.1:8004") as gateway, bench.gateway("g2") as silent:
+        assert (await gateway.read()).view.peers is None
+        await silent.read()
+        assert bench.hub.reachable() == (Peer(name="g1", address="10.0.0.1:8004"),)
+        bench.directory.known = (Peer(name="g1", address="10.0.0.1:8004"), Peer(name="g3", address="10.0.0.3:8004"))
+        bench.directory.changes.notify()
+        delta = await gateway.read()
+        assert delta.routes is None
+        assert (delta.view.peers.version, delta.view.peers.peers) == (1, bench.directory.known)
+        assert delta.view.keys is None
+    async with asyncio.timeout(5):
+        while bench.hub.reachable():  # noqa: ASYNC110 - the hub notices by itself
+            await asyncio.sleep(0.01)

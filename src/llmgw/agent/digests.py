@@ -91,11 +91,18 @@ class Digests:
             if found is None:
                 return
             self._known = _newest({**self._known, path: found})
-            if self._book is not None:
-                self._book.save_digests(self._known)
+            self._save()
         if made:
             _log.info("weights.digest", path=weights.path, files=len(made))
             self._made()
+
+    def _save(self) -> None:
+        if self._book is None:
+            return
+        try:
+            self._book.save_digests(self._known)
+        except OSError as error:  # a full disk: they are made again after the next restart
+            _log.warning("weights.digests_unsaved", error=str(error))
 
     def _missing(self, weights: Weights) -> tuple[str, ...]:
         try:
@@ -108,8 +115,8 @@ class Digests:
         return known.sha256 if known is not None and known.stamp == stamp(path) else None
 
     def _read(self, path: str) -> FileDigest | None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone
         try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # of this thread alone
             found, made = digest_of(path, mib_per_s=self._mib_per_s, is_wanted=lambda: self._is_running)
         except (OSError, FileChanged) as error:
             _log.debug("weights.no_digest", path=path, error=str(error))

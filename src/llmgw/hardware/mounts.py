@@ -72,7 +72,7 @@ def parse_mountinfo(text: str) -> tuple[Mount, ...]:
 
 def read_mounts() -> tuple[Mount, ...]:
     """Read this process's mounts."""
-    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="backslashreplace"))
 
 
 def is_shared(fstype: str, source: str, options: Sequence[str] = ()) -> bool:

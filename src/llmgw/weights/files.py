@@ -30,6 +30,11 @@ def is_unfinished_below(folder: Path) -> bool:
         return False
 
 
+def printable(text: str) -> str:
+    """Give text that can be sent: names of files are bytes, of any encoding or none."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def unreadable(error: OSError) -> str:
     """Say why a file or folder cannot be read."""
     match error.errno:

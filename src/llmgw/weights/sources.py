@@ -10,7 +10,7 @@ import msgspec
 from llmgw.schema.value import Value
 from llmgw.schema.weights import WatchedPath, Weights, WeightsFormat
 from llmgw.weights import gguf_parts, safetensors
-from llmgw.weights.files import HUB_DOWNLOADS, UNFINISHED, is_unfinished_below, unreadable
+from llmgw.weights.files import HUB_DOWNLOADS, UNFINISHED, is_unfinished_below, printable, unreadable
 
 GGUF = gguf_parts.SUFFIX
 _CONTROL = ".aria2"
@@ -40,13 +40,16 @@ class Shelf:
         found: dict[str, Weights] = {}
         problems: list[str] = []
         for path in _models(folder, problems):
+            if printable(path) != path:
+                problems.append(f"{path} has a name that is not UTF-8: rename it")
+                continue
             weights = self.inspect(path)
             if weights is not None:
                 found[path] = weights
         self._seen = {path: seen for path, seen in self._seen.items() if path in found}
         more = len(problems) - MOST_PROBLEMS
-        told = problems if more <= 0 else [*problems[:MOST_PROBLEMS], f"and {more} more like these"]
-        return Survey(weights=tuple(found[path] for path in sorted(found)), problems=tuple(told))
+        told = [*problems[:MOST_PROBLEMS], *([f"and {more} more like these"] if more > 0 else [])]
+        return Survey(weights=tuple(found[path] for path in sorted(found)), problems=tuple(map(printable, told)))
 
     def look(self, path: str) -> WatchedPath:
         """Look at one path that a model asks for, wherever it lies."""
@@ -77,7 +80,7 @@ class Shelf:
         seen = self._seen.get(path)
         if seen is not None and seen[0] == stamp:
             return seen[1]
-        weights = _inspect(path)
+        weights = _sendable(_understand(path))
         self._seen[path] = (stamp, weights)
         return weights
 
@@ -87,6 +90,20 @@ def files(weights: Weights) -> tuple[str, ...]:
     if weights.format is WeightsFormat.SAFETENSORS:
         return safetensors.files(weights.path)
     return gguf_parts.parts(weights.path)
+
+
+def _sendable(weights: Weights) -> Weights:
+    """Replace what cannot be sent: names of parts, and texts in files that others made."""
+    texts = {name: value for name, value in msgspec.structs.asdict(weights).items() if isinstance(value, str)}
+    odd = {name: printable(value) for name, value in texts.items() if name != "format" and printable(value) != value}
+    return msgspec.structs.replace(weights, **odd) if odd else weights
+
+
+def _understand(path: str) -> Weights:
+    try:
+        return _inspect(path)
+    except Exception as error:  # noqa: BLE001 - files are made by anybody: none may end the agent
+        return Weights(path=path, format=_format(path), size_bytes=0, problem=f"cannot be understood: {error!r}")
 
 
 def _inspect(path: str) -> Weights:
@@ -146,7 +163,8 @@ def _dangling(path: str) -> Weights | None:
         target = Path(path).readlink()
     except OSError:
         return None
-    return Weights(path=path, format=_format(path), size_bytes=0, problem=f"is a link to {target}, where nothing is")
+    problem = printable(f"is a link to {target}, where nothing is")
+    return Weights(path=path, format=_format(path), size_bytes=0, problem=problem)
 
 
 def _format(path: str) -> WeightsFormat:

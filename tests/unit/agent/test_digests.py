@@ -145,3 +145,18 @@ def test_a_book_of_another_version_is_an_empty_one(tmp_path):
     book = state(tmp_path)
     (book.root / "digests.json").write_bytes(msgspec.json.encode({"a": 1}))
     assert book.digests() == {}
+
+
+async def test_a_disk_that_is_full_costs_only_the_memory_of_them(tmp_path, monkeypatch):
+    write_random_model(tmp_path / "m.gguf", width=2, layers=1)
+    (weights,) = seen(tmp_path)
+    book = state(tmp_path)
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(book, "save_digests", full)
+    async with making(book, [weights]) as (one, made):
+        async with asyncio.timeout(20):
+            await made.wait()
+        assert one.of(weights) == sha256(tmp_path / "m.gguf")

@@ -1,5 +1,7 @@
 import os
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from llmgw.testing.gguf import write_random_model
@@ -241,3 +243,31 @@ def test_a_path_that_is_no_path_is_absent_with_a_reason():
     assert not found.present
     assert found.problem is not None
     assert os.strerror(36) in found.problem
+
+
+def test_names_that_are_not_utf8_are_told_in_a_way_that_can_be_sent(tmp_path):
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/m\xff.gguf")
+    (tmp_path / "good.gguf").symlink_to(odd)
+    write_random_model(Path(odd), width=2, layers=1)
+    (tmp_path / "lost.gguf").symlink_to(odd + "x")
+    survey = Shelf().survey(str(tmp_path))
+    assert [Path(weights.path).name for weights in survey.weights] == ["good.gguf", "lost.gguf"]
+    assert survey.problems == (f"{tmp_path}/m\\udcff.gguf has a name that is not UTF-8: rename it",)
+    msgspec.json.encode(survey)
+
+
+def test_texts_in_files_that_cannot_be_sent_are_replaced(tmp_path):
+    folder = write_safetensors_model(tmp_path / "m")
+    config = (folder / "config.json").read_text().replace("LlamaForCausalLM", "\\ud800ForCausalLM")
+    (folder / "config.json").write_text(config)
+    msgspec.json.encode(Shelf().survey(str(tmp_path)))
+
+
+def test_a_file_that_nobody_foresaw_is_a_problem_and_no_end_of_the_look(tmp_path):
+    model(tmp_path / "good.gguf")
+    folder = write_safetensors_model(tmp_path / "m")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "\\u0000"}}')
+    good, odd = scan(tmp_path)
+    assert good.problem is None
+    assert odd.problem is not None
+    assert odd.problem.startswith("cannot be understood: ")

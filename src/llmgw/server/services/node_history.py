@@ -9,10 +9,13 @@ from llmgw.server.history import KeptHistory
 from llmgw.server.prometheus import Prometheus, PrometheusTrouble
 from llmgw.server.prometheus_hour import prometheus_hour
 from llmgw.server.services import nodes
+from llmgw.telemetry import log
 
 QUIET_S = 10.0
 """After a trouble Prometheus is not asked for so long: pages shall not each wait for one that does not answer."""
 INSTEAD = "the last hour kept by this control plane is shown instead"
+
+_log = log.get(__name__)
 
 
 class NodeHistory:
@@ -62,8 +65,13 @@ class NodeHistory:
         try:
             found = await prometheus_hour(prometheus, node_id, models, labels=self._labels, now=now)
         except PrometheusTrouble as trouble:
+            # Once: one that is away for hours is one event, not one for each look at a page.
+            if self._trouble is None or self._trouble[1] != str(trouble):
+                _log.warning("prometheus.trouble", error=str(trouble))
             self._trouble = (self._clock.monotonic() + QUIET_S, str(trouble))
             return str(trouble)
+        if self._trouble is not None:
+            _log.info("prometheus.answers")
         self._trouble = None
         return found
 

@@ -56,6 +56,12 @@ class Part:
             self._process.kill()
             self._process.wait(END_S)
 
+    def kill_all(self) -> None:
+        """Kill it with all its children, as a lack of memory may."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(END_S)
+
     def freeze(self) -> None:
         """Stop its main process in its tracks."""
         self._signal(signal.SIGSTOP)

@@ -77,6 +77,7 @@ class Reconciler:
         self._scaling = Scaling()
         self._recall = Recall()
         self._violations: tuple[str, ...] = ()
+        self._failed: str | None = None
 
     async def run(self) -> None:
         """Turn until cancelled."""
@@ -124,11 +125,15 @@ class Reconciler:
         try:
             await self.turn()
         except (Fenced, NoLeader, StoreUnavailable) as error:
-            _log.warning("reconcile.turn_failed", error=error.message)
+            # Once: a store that is away for a minute is one event, not two hundred.
+            if error.message != self._failed:
+                _log.warning("reconcile.turn_failed", error=error.message)
+            self._failed = error.message
             return False
         except Exception:  # noqa: BLE001 - a level-triggered loop must outlive a defect in one turn; the next may pass
             _log.exception("reconcile.turn_broke")
             return False
+        self._failed = None
         return True
 
     def _heard(self) -> Heard:
@@ -153,12 +158,13 @@ class Reconciler:
 
     def _enforce(self, turn: Turn, live: tuple[Live, ...]) -> None:
         """Order what was decided, of the agents whose reports were part of the decision."""
-        fence = self._lease.fence()
-        if fence is None:
-            return
         sets = {found.node: found for found in turn.sets}
         for one in live:
             found = sets.get(one.node)
+            # Asked anew for each: orders stop in the middle of a plan when the lease does.
+            fence = self._lease.fence()
+            if fence is None:
+                return
             if found is None or not one.connected:
                 continue
             state = found.order(fence, Mode.ENFORCE)

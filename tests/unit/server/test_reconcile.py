@@ -1,4 +1,5 @@
 import pytest
+from structlog.testing import capture_logs
 
 from llmgw.schema.desired import Mode
 from llmgw.schema.errors import StoreUnavailable
@@ -118,3 +119,39 @@ async def test_a_stream_that_came_during_a_turn_is_not_ordered_by_it(bench):
     bench.cluster.clock.advance(TICK_S)
     await bench.reconciler.turn()
     assert bench.orders.log[-2:] == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]
+
+
+async def test_orders_stop_in_the_middle_of_a_plan_when_the_lease_does():
+    cluster = Cluster(nodes=3)
+    cluster.cut_off.update(cluster.nodes)
+    await cluster.run(3)
+    cluster.cut_off.clear()
+    bench = Bench(cluster)
+    bench.hello()
+    bench.plane.lease.fence = Fences(bench.plane.lease.fence, left=4).fence  # observe, write, and two to order with
+    await bench.reconciler.turn()
+    assert [mode for _, mode, _ in bench.orders.log].count(Mode.ENFORCE) < 3
+
+
+class Fences:
+    """Gives a fence so many times, then the lease is gone."""
+
+    def __init__(self, ask, *, left):
+        self.ask = ask
+        self.left = left
+
+    def fence(self):
+        self.left -= 1
+        return self.ask() if self.left >= 0 else None
+
+
+async def test_a_store_that_is_away_for_long_is_told_once(bench):
+    def away():
+        raise StoreUnavailable("away")
+
+    bench.hello()
+    bench.cluster.store.before = away
+    with capture_logs() as logs:
+        for _ in range(5):
+            assert not await bench.reconciler._survive()
+    assert [entry["event"] for entry in logs].count("reconcile.turn_failed") == 1

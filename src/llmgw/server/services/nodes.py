@@ -7,10 +7,11 @@ from llmgw.core.node_lifecycle import flaps, is_settling, settles_at, shown_stat
 from llmgw.ports import Clock, FleetRows
 from llmgw.schema.admin.node import FreeRow, HeldRow, NodeRow, NodeShard
 from llmgw.schema.errors import NotFound
-from llmgw.schema.node import Node
+from llmgw.schema.node import Node, Reachability
 from llmgw.schema.replica import Replica, Shard
 from llmgw.schema.report import Load
 from llmgw.server.fleet import Fleet
+from llmgw.server.live import Live
 
 
 def all_nodes(fleet: Fleet, clock: Clock) -> tuple[NodeRow, ...]:
@@ -50,6 +51,13 @@ def _placed(fleet: Fleet) -> Mapping[str, tuple[tuple[Replica, Shard], ...]]:
     return {node: tuple(shards) for node, shards in placed.items()}
 
 
+def _is_connected(node: Node, live: Live | None, *, leading: bool) -> bool:
+    """Say whether its agent is connected; a standby, which hears no agent, goes by what the leader stored."""
+    if live is not None:
+        return live.connected
+    return not leading and node.reachability is Reachability.CONNECTED
+
+
 def _row(node: Node, held: Held, placed: Sequence[tuple[Replica, Shard]], fleet: Fleet, clock: Clock) -> NodeRow:
     left, live, load = left_over(node, held), fleet.node_live(node.id), fleet.fresh_load(node.id)
     return NodeRow(
@@ -63,7 +71,7 @@ def _row(node: Node, held: Held, placed: Sequence[tuple[Replica, Shard]], fleet:
         flaps=flaps(node, clock.now()),
         settles_at=settles_at(node) if is_settling(node, clock.now()) else None,
         registered_at=node.registered_at,
-        connected=live is not None and live.connected,
+        connected=_is_connected(node, live, leading=fleet.is_leader()),
         load=load,
         held=HeldRow(cores=held.cores, memory_bytes=held.memory_bytes, devices=tuple(sorted(held.devices))),
         free=FreeRow(

@@ -42,6 +42,8 @@ class Desk:
         known = {"nodes": "n1", "replicas": "raaaaaaaaaa", "keys": key.key.id}
         known["tokens"] = public_id(self.tokens[AdminRole.VIEWER])
         self.names["id"] = next((name for word, name in known.items() if f"/{word}/" in path), "")
+        if "/control-planes/" in path:
+            self.names["name"] = "control-2"
 
     def rows(self) -> object:
         return asyncio.run(self._read())

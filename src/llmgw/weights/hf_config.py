@@ -110,7 +110,9 @@ def _number(config: Json, keys: tuple[str, ...]) -> int | None:
 
 def _kv_bytes(config: Json) -> int | None:
     """Bytes of f16 keys and values of one token over all layers; `None` for caches that are not plain attention."""
-    if any(config.get(key) for key in _OTHER_CACHES) or not _ATTENTION.issuperset(config.get("layer_types") or ()):
+    kinds = config.get("layer_types") or []
+    is_plain = isinstance(kinds, list) and all(kind in _ATTENTION for kind in kinds if isinstance(kind, str))
+    if not is_plain or any(config.get(key) for key in _OTHER_CACHES):
         return None
     layers, heads = _number(config, _LAYERS), _number(config, _HEADS)
     kv_heads = _number(config, ("num_key_value_heads", "num_kv_heads")) or heads

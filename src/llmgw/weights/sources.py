@@ -15,6 +15,8 @@ from llmgw.weights.files import HUB_DOWNLOADS, UNFINISHED, is_unfinished_below, 
 GGUF = gguf_parts.SUFFIX
 _CONTROL = ".aria2"
 """Of a downloader that gives the file its full size at once: while this lies beside it, it is not whole."""
+MOST = 2**62
+"""No context, cache or vocabulary is larger, and JSON's integers end soon after."""
 MOST_PROBLEMS = 5
 """Told of one folder; the rest is counted."""
 
@@ -93,10 +95,12 @@ def files(weights: Weights) -> tuple[str, ...]:
 
 
 def _sendable(weights: Weights) -> Weights:
-    """Replace what cannot be sent: names of parts, and texts in files that others made."""
-    texts = {name: value for name, value in msgspec.structs.asdict(weights).items() if isinstance(value, str)}
-    odd = {name: printable(value) for name, value in texts.items() if name != "format" and printable(value) != value}
-    return msgspec.structs.replace(weights, **odd) if odd else weights
+    """Replace what cannot be sent or cannot be: names of parts, and texts and numbers in files that others made."""
+    fields = msgspec.structs.asdict(weights)
+    texts = {name: printable(value) for name, value in fields.items() if type(value) is str}
+    numbers = {name: None for name, value in fields.items() if type(value) is int and not 0 <= value <= MOST}
+    changed = {**numbers, **{name: text for name, text in texts.items() if text != fields[name]}}
+    return msgspec.structs.replace(weights, **changed) if changed else weights
 
 
 def _understand(path: str) -> Weights:

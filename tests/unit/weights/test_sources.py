@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from llmgw.testing.gguf import write_random_model
-from llmgw.testing.safetensors_model import write_safetensors_model
+from llmgw.testing.safetensors_model import CONFIG, write_safetensors_model
 from llmgw.weights.gguf_parts import parts
 from llmgw.weights.sources import MOST_PROBLEMS, Shelf, files
 
@@ -271,3 +271,12 @@ def test_a_file_that_nobody_foresaw_is_a_problem_and_no_end_of_the_look(tmp_path
     assert good.problem is None
     assert odd.problem is not None
     assert odd.problem.startswith("cannot be understood: ")
+
+
+def test_numbers_that_cannot_be_are_unknown(tmp_path):
+    config = {**CONFIG, "max_position_embeddings": 10**30, "num_hidden_layers": -3}
+    write_safetensors_model(tmp_path, config=config)
+    (weights,) = scan(tmp_path)
+    assert (weights.context_length, weights.layers, weights.kv_bytes_per_token) == (None, None, None)
+    assert weights.architecture == "LlamaForCausalLM"
+    msgspec.json.encode(weights)

@@ -3,11 +3,14 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from llmgw.install.etcd import etcd_environment
 from llmgw.install.hosts import Cluster
@@ -106,6 +109,37 @@ class Database:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no {what} within {seconds:g} s; there is {roles}, logs are in {self._folder}")
             time.sleep(0.3)
+
+    def switch_over(self) -> None:
+        """Have Patroni make the synchronous standby the primary: another candidate is refused."""
+        roles = self.roles()
+        leader = next(name for name, role in roles.items() if role == "leader")
+        candidate = next(name for name, role in roles.items() if role == "sync_standby")
+        script = (
+            "import http.client,json,sys\n"
+            f"c=http.client.HTTPConnection({self._network.addresses[leader]!r},{REST_PORT},timeout=60)\n"
+            f"c.request('POST','/switchover',json.dumps({{'leader':{leader!r},'candidate':{candidate!r}}}))\n"
+            "a=c.getresponse();sys.exit(0 if a.status==200 else a.read().decode())"
+        )
+        argv = (*self._network.enter(leader), sys.executable, "-c", script)
+        subprocess.run(argv, check=True, capture_output=True, timeout=90)
+
+    def freeze_all(self) -> None:
+        """Stop every process of the store in its tracks: nobody answers, and nobody is told."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw_all(self) -> None:
+        """Let them go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        """PostgreSQL's processes are each in a session of their own."""
+        roots = [part.pid for part in (*self.patroni.values(), *self.etcd.values()) if part.runs()]
+        roots += [int(file.read_text().split()[0]) for file in self._folder.glob("*/postgres/postmaster.pid")]
+        for root in roots:
+            process = psutil.Process(root)
+            for one in (process, *process.children(recursive=True)):
+                one.send_signal(number)
 
     def _make(self, name: str) -> None:
         own = self._folder / name

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from llmgw.install.hosts import Cluster, Host
-from llmgw.link.api import Unreachable
+from llmgw.link.api import Api, Unreachable
 from llmgw.schema.errors import LlmgwError
 from llmgw.testing.lab import control_planes, database, network
 from llmgw.testing.lab.control_planes import API_PORT, FLOATING, GATEWAY_PORT, ControlPlanes
@@ -71,6 +71,14 @@ class Laboratory:
         """Give the admin API of one host, or by the floating address."""
         address = FLOATING.address if host is None else self.network.addresses[host]
         return self.client.api(f"{address}:{API_PORT}", self.planes.credentials()["admin_token"])
+
+    def direct_api(self) -> Api:
+        """Give the admin API by the floating address, for work that runs on the client's host already."""
+        return Api(f"http://{FLOATING.address}:{API_PORT}", self.planes.credentials()["admin_token"], timeout_s=3.0)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, where time itself is what is tested."""
+        time.sleep(seconds)
 
     def chat(self, host: str | None = None, *, stream: bool = False) -> Callable[[], str]:
         """Give a function that asks the model through one host's gateway, or by the floating address."""

@@ -102,6 +102,7 @@ postgresql:
     - local all all peer
     - host all all 127.0.0.1/32 scram-sha-256
     - host all all {postgres.network} scram-sha-256
+    - host replication replicator 127.0.0.1/32 scram-sha-256
     - host replication replicator {postgres.network} scram-sha-256
   authentication:
     superuser:

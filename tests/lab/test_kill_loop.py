@@ -1,0 +1,65 @@
+"""Random processes of the whole system killed at random moments under load: nothing is lost."""
+
+import os
+import random
+
+import psutil
+import pytest
+
+from llmgw.testing.lab.clients import Clients
+from llmgw.testing.lab.laboratory import HOSTS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+KILLS = int(os.environ.get("LLMGW_KILLS", "100"))
+
+
+def parts(lab):
+    """Every process that keeps the cluster alive; a fake node stands for a machine and is not one of them."""
+    planes, database = lab.planes, lab.database
+    by_kind = {
+        "server": planes.servers,
+        "gateway": planes.gateways,
+        "keepalived": planes.keepalived,
+        "patroni": database.patroni,
+        "etcd": database.etcd,
+    }
+    return {f"{kind} on {host}": part for kind, some in by_kind.items() for host, part in some.items()}
+
+
+def ours(lab):
+    """The processes of the laboratory, by what they are."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if str(lab.folder) in line and process.status() != psutil.STATUS_ZOMBIE:
+            found.append(line)
+    return sorted(found)
+
+
+def test_nothing_is_lost_by_kills_of_random_processes(lab):
+    seed = int(os.environ.get("LLMGW_SEED", str(random.SystemRandom().randrange(10**6))))
+    print(f"seed {seed}, {KILLS} kills")
+    chance = random.Random(seed)
+    before = ours(lab)
+    all_parts = parts(lab)
+    with Clients(lab, f"kills-{seed}") as clients:
+        for _ in range(KILLS):
+            name = chance.choice(sorted(all_parts))
+            part = all_parts[name]
+            part.kill()
+            lab.pause(chance.uniform(0.0, 2.0))
+            part.start()
+            lab.pause(chance.uniform(0.0, 2.0))
+        lab.settle()
+        faults = clients.faults()
+    print(clients.figures())
+    assert faults == []
+    # A gateway that was killed itself breaks what it was answering; nothing else may.
+    assert not [failure for failure in clients.history.failures() if "HTTP 5" in failure]
+    replicas = lab.api().get("/api/v1/replicas")["replicas"]
+    assert len(replicas) == len({replica["id"] for replica in replicas}) == 2
+    nodes = [shard["node"] for replica in replicas for shard in replica["shards"]]
+    assert len(nodes) == len(set(nodes))
+    assert ours(lab) == before
+    assert lab.leader() in HOSTS

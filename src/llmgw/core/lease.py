@@ -260,9 +260,11 @@ def _learn_written(state: LeaseState, seen: Written, numbers: Numbers) -> LeaseS
             return replace(state, certain=False, silent_since=None, renewed_at=None, due=seen.at)
         case Release():
             # Ours no longer, whatever the answer: else this process would go on naming itself as the leader.
-            row = None if state.row is None else replace(state.row, released=True)
+            let_go = None if state.row is None else replace(state.row, released=True)
             due = seen.at + numbers.poll_s
-            return replace(state, row=row, certain=False, silent_since=None, renewed_at=None, yielding=False, due=due)
+            return replace(
+                state, row=let_go, certain=False, silent_since=None, renewed_at=None, yielding=False, due=due
+            )
         case _:
             due = seen.at if state.renewed_at is not None else seen.at + numbers.poll_s
             return replace(state, certain=False, silent_since=None, due=due)

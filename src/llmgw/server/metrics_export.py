@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from llmgw.core.summary import summarize
 from llmgw.schema.demand import MetricSample
 from llmgw.schema.replica import ReplicaState
+from llmgw.schema.summary import ControlPlaneState
 from llmgw.server.fleet import Fleet
 from llmgw.server.node_metrics import node_samples
 from llmgw.telemetry.metrics import TABLE, Kind, Metric
@@ -94,6 +95,10 @@ class FleetSamples:
             yield _sample("llmgw_lease_epoch", status.epoch)
         if status.renew_age_s is not None:
             yield _sample("llmgw_lease_renew_age_seconds", status.renew_age_s)
+        yield _sample("llmgw_lease_terms_total", status.term)
+        members = self._fleet.control_planes()
+        for state in ControlPlaneState if members else ():
+            yield _sample("llmgw_control_planes", sum(one.state is state for one in members), state=state.value)
 
     def _replicas(self) -> Iterator[MetricSample]:
         rows = self._fleet.rows

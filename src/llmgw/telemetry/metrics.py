@@ -86,6 +86,17 @@ TABLE: tuple[Metric, ...] = (
         help="Seconds since the lease was last renewed; absent on a standby.",
     ),
     Metric(
+        name="llmgw_lease_terms",
+        kind=Kind.COUNTER,
+        help="How often this control plane has begun to lead since it was started.",
+    ),
+    Metric(
+        name="llmgw_control_planes",
+        kind=Kind.GAUGE,
+        labels=("state",),
+        help="Control planes by what they do: leading, standing by, not answering.",
+    ),
+    Metric(
         name="llmgw_loop_lag_seconds",
         kind=Kind.HISTOGRAM,
         buckets=_SECONDS,

@@ -7,6 +7,7 @@ from llmgw.schema.demand import DemandReport, MetricSample
 from llmgw.schema.model import Model
 from llmgw.schema.node import Replacement
 from llmgw.schema.report import Load
+from llmgw.schema.summary import ControlPlaneMember, ControlPlaneState
 from llmgw.server.demand import GatewayLive
 from llmgw.server.metrics_export import MetricsExport
 from llmgw.telemetry.metrics import TABLE
@@ -53,6 +54,21 @@ async def test_who_leads_is_exported(room):
     values = _values(export)
     assert values["llmgw_lease_leader", ()] == 0.0
     assert ("llmgw_lease_renew_age_seconds", ()) not in values
+
+
+async def test_control_planes_are_counted_by_what_they_do_and_terms_grow(room, monkeypatch):
+    states = (ControlPlaneState.LEADING, ControlPlaneState.NOT_ANSWERING, ControlPlaneState.NOT_ANSWERING)
+    members = tuple(
+        ControlPlaneMember(name=f"control-{number}", address="http://x", state=state, this=False)
+        for number, state in enumerate(states)
+    )
+    monkeypatch.setattr(room.fleet, "control_planes", lambda: members)
+    status = room.lease.status()
+    monkeypatch.setattr(room.lease, "status", lambda: replace(status, term=3))
+    values = _values(MetricsExport(room.fleet))
+    found = [values["llmgw_control_planes", (("state", state.value),)] for state in ControlPlaneState]
+    assert found == [1.0, 0.0, 2.0]
+    assert values["llmgw_lease_terms_total", ()] == 3.0
 
 
 async def test_a_nodes_load_is_exported_until_it_is_stale(room):

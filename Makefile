@@ -4,9 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := .cache/uv/bin/uv
+LAB := .cache/lab
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 
-.PHONY: help up down check test test-full fix bench docs pins clean
+.PHONY: help up down check test test-full lab lab-long fix bench docs pins clean
 
 help:
 	@echo 'make up        serve the demo model (UP_ARGS="--model PATH --name NAME …" for yours)'
@@ -14,6 +15,8 @@ help:
 	@echo 'make check     lint, types, structure, unit tests: under a minute'
 	@echo 'make test      everything that proves a change: under 15 minutes'
 	@echo 'make test-full the long tests too: under an hour'
+	@echo 'make lab       three hosts with real etcd, Patroni and keepalived, each in trouble; needs root'
+	@echo 'make lab-long  the same with 100 random kills and series of 20 takeovers; most of an hour'
 	@echo 'make fix       format and mend what tools can mend'
 	@echo 'make docs      write the generated reference pages'
 	@echo 'make bench     measure the data plane'
@@ -27,11 +30,19 @@ down:
 check: $(VENV)/.dev
 	@sh scripts/check.sh
 
-test: $(VENV)/.dev check
+test: $(VENV)/.dev $(LAB)/.ready check
 	@sh scripts/test.sh
 
-test-full: $(VENV)/.dev check
+test-full: $(VENV)/.dev $(LAB)/.ready check
 	@LLMGW_TEST_FULL=1 sh scripts/test.sh
+
+lab: $(VENV)/.dev $(LAB)/.ready
+	$(BIN)/pytest -q -s tests/lab --deselect tests/lab/test_kill_loop.py
+
+lab-long: $(VENV)/.dev $(LAB)/.ready
+	$(BIN)/pytest -q -s tests/lab
+	for how in stop kill freeze; do $(BIN)/python -m benchmarks.takeover --how $$how || exit 1; done
+	$(BIN)/python -m benchmarks.takeover --how stop --agents 1000 --trials 5
 
 fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix src tests scripts benchmarks
@@ -66,6 +77,13 @@ $(VENV)/.run: requirements/cpu.txt requirements/demo.txt pyproject.toml | $(VENV
 	@$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements/cpu.txt
 	@$(UV) pip install --quiet --python $(VENV) --require-hashes --no-deps -r requirements/demo.txt
 	@sh scripts/install_self.sh $(UV) $(VENV)
+	@touch $@
+
+# The laboratory's database. Debian's Python: the database's user must be able to read it, and may not read ours.
+$(LAB)/.ready: requirements/lab.txt | $(UV)
+	@mkdir -p $(LAB)
+	@$(UV) venv --quiet --clear --python /usr/bin/python3 $(LAB)
+	@$(UV) pip install --quiet --python $(LAB) --require-hashes -r requirements/lab.txt
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run

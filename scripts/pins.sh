@@ -11,3 +11,4 @@ compile pyproject.toml --extra cpu --extra postgres --extra dev -o requirements/
 compile requirements/demo.in --no-deps -o requirements/demo.txt
 compile requirements/build.in -o requirements/build.txt
 compile requirements/uv.in -o requirements/uv.txt
+compile requirements/lab.in -o requirements/lab.txt

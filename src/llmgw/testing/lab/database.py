@@ -31,14 +31,13 @@ def missing() -> str | None:
     if installed() is None:
         return "PostgreSQL is not installed: apt-get install postgresql"
     if patroni() is None:
-        return "Patroni is not installed: make .venv/.lab"
+        return "Patroni is not installed: make .cache/lab/.ready"
     return None
 
 
 def patroni() -> Path | None:
-    """Find Patroni: beside this Python, or where `LLMGW_PATRONI` says."""
-    told = os.environ.get("LLMGW_PATRONI")
-    found = Path(told) if told else Path(sys.executable).parent / "patroni"
+    """Find Patroni: where `LLMGW_PATRONI` says, else in the environment that `make lab` makes."""
+    found = Path(os.environ.get("LLMGW_PATRONI", ".cache/lab/bin/patroni")).absolute()
     return found if found.exists() else None
 
 

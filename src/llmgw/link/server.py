@@ -31,6 +31,9 @@ CLOSE_S = 0.5
 """Seconds a closing stream may take before its connection is cut."""
 MAX_MESSAGE = 16 * 1024 * 1024
 """A node with ten thousand weights stays below 4 MB."""
+BACKLOG = 4096
+"""Connections that may wait to be accepted: all agents come at once when a control plane takes over, and one that finds
+the queue full comes again after a second, then two, then four (TCP's retransmission)."""
 _MAX_REASON = 123
 """Bytes of a close frame's reason (RFC 6455, section 5.5)."""
 
@@ -133,6 +136,7 @@ class AgentListener:
         self._server = await serve(
             self._serve,
             sock=sock,
+            backlog=BACKLOG,
             process_request=_refuse_path,
             compression=None,
             ping_interval=None,

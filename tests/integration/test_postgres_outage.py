@@ -220,6 +220,7 @@ async def test_a_database_that_says_nothing_for_20_s_harms_no_inference_and_all_
             assert cluster.postgres.url("x").rpartition(":")[2].partition("/")[0] in summary["store_error"]
             assert "leader" not in summary
             assert (await cluster.api("GET", "/leader"))[0] == 503
+            assert (await cluster.api("GET", "/address"))[0] == 200
             await traffic.more(10)
         assert {(status, body["error"]["code"]) for status, body, _ in told} == {(503, "store_unavailable")}
         assert max(seconds for _, _, seconds in told) < TOLD_S

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from llmgw.testing.lab.clients import Clients
+from llmgw.testing.lab.control_planes import FLOATING
 from llmgw.testing.lab.laboratory import HOSTS
+from llmgw.testing.lab.network import has_address
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -88,6 +90,7 @@ def test_the_whole_store_away_for_half_a_minute_touches_no_node_and_no_engine(la
         lab.wait_for("the words", lambda: "store          away" in lab.status(leader), seconds=30)
         lab.wait_for("a refusal", lambda: clients.writing.errors, seconds=30)
         lab.pause(30.0)
+        assert has_address(lab.network, leader, FLOATING.address)
         lab.database.thaw_all()
         before = clients.acknowledged
         lab.wait_for("writes again", lambda: clients.acknowledged > before + 3)

@@ -16,6 +16,8 @@ from llmgw.schema.lease import Fence, LeaseRow, LeaseStatus, Standing
 from llmgw.schema.value import Value
 
 FIRST_EPOCH = 1
+LAPSED_S = 60.0
+"""How long agents and address stay while the store is away and nobody took the lease (spec, section 8)."""
 
 
 class Numbers(Value, frozen=True, kw_only=True):
@@ -203,6 +205,15 @@ def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
         term=state.term,
         lapsed_s=now - valid_until if standing is Standing.LAPSED and valid_until is not None else None,
     )
+
+
+def holds_on(status: LeaseStatus) -> bool:
+    """True for who leads, or lapsed a short while ago: it keeps agents and address, and neither writes nor orders.
+
+    Lapsed means that the store is away and nobody is known to have taken the lease: letting go would help nobody.
+    """
+    lapsed = status.standing is Standing.LAPSED and status.lapsed_s is not None and status.lapsed_s < LAPSED_S
+    return status.standing is Standing.LEADING or lapsed
 
 
 def _valid_until(state: LeaseState, numbers: Numbers) -> float | None:

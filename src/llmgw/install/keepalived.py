@@ -96,13 +96,16 @@ vrrp_instance llmgw {{
 """
 
 
-def check_script(leader_url: str, *, authority: str | None = None) -> str:
-    """Give the script that says whether this host's control plane leads; it asks the process, for files outlive one."""
+def check_script(address_url: str, *, authority: str | None = None) -> str:
+    """Give the script that says whether the address belongs here; it asks the process, for files outlive one.
+
+    `address_url` is `/address` of the control plane on this host.
+    """
     trust = f" --cacert {authority}" if authority else ""
     return f"""\
 #!/bin/sh
-# Exit 0 only while the control plane on this host holds a valid lease.
-exec curl --silent --fail --output /dev/null --max-time 0.8{trust} {leader_url}
+# Exit 0 only while the control plane on this host leads, or lapsed a short while ago with the store away.
+exec curl --silent --fail --output /dev/null --max-time 0.8{trust} {address_url}
 """
 
 

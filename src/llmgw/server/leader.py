@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from llmgw.core.lease import holds_on
 from llmgw.schema.errors import Fenced, LlmgwError, NoLeader, StoreUnavailable
 from llmgw.schema.lease import LeaseStatus, Standing
 from llmgw.telemetry import log
@@ -13,8 +14,6 @@ LOOK_S = 0.1
 """Longest pause between two looks at the lease: leading ends by the clock, without anybody telling."""
 FOLLOW_S = 0.5
 """How often a standby asks whether the rows changed, so that its gateways' view is at most a second old."""
-LAPSED_S = 60.0
-"""How long agents stay while the store is away and nobody took the lease (spec, section 8)."""
 
 _log = log.get(__name__)
 
@@ -114,10 +113,7 @@ class Leadership:
     def _holds(self, term: int) -> bool:
         """True while nobody else can have led since `term` began, and the store is not away for too long."""
         status = self._lease.status()
-        if status.term != term:
-            return False
-        lapsed = status.standing is Standing.LAPSED and status.lapsed_s is not None and status.lapsed_s < LAPSED_S
-        return status.standing is Standing.LEADING or lapsed
+        return status.term == term and holds_on(status)
 
     async def _look(self) -> None:
         try:

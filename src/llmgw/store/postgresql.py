@@ -78,9 +78,11 @@ class PostgresqlBackend:
     def where(self) -> str:
         """The database in words."""
         named = self._parameters
-        host = named.get("host") or named.get("hostaddr") or "the local socket"
-        port = f" port {named['port']}" if named.get("port") else ""
-        return f"store {named.get('dbname') or named.get('user') or '(default)'} on {host}{port}"
+        host = str(named.get("host") or named.get("hostaddr") or "the local socket")
+        ports = sorted(set(str(named.get("port") or "").split(",")) - {""})
+        port = f" port {' or '.join(ports)}" if ports else ""
+        hosts = " or ".join(host.split(","))
+        return f"store {named.get('dbname') or named.get('user') or '(default)'} on {hosts}{port}"
 
     def claim(self) -> None:
         """Nothing: the lease decides which control plane uses it."""

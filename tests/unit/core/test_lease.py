@@ -18,8 +18,9 @@ from llmgw.core.lease import (
     Wait,
     Woke,
     Written,
+    holds_on,
 )
-from llmgw.schema.lease import Fence, LeaseRow, Standing
+from llmgw.schema.lease import Fence, LeaseRow, LeaseStatus, Standing
 from llmgw.testing.clock import FakeClock
 
 ME = Candidate(holder="me", name="control-1", address="10.0.0.1:8800")
@@ -499,3 +500,17 @@ def test_each_time_it_begins_to_lead_is_a_term_of_its_own_and_a_lapse_ends_none(
     process.written(ok=True)
     terms.append(lease.status(process.state, NUMBERS, process.now).term)
     assert terms == [1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("standing", "lapsed_s", "holds"),
+    [
+        (Standing.LEADING, None, True),
+        (Standing.LAPSED, 59.9, True),
+        (Standing.LAPSED, 60.0, False),
+        (Standing.STANDING_BY, None, False),
+        (Standing.STOPPED, None, False),
+    ],
+)
+def test_who_lapsed_a_short_while_ago_keeps_agents_and_address(standing, lapsed_s, holds):
+    assert holds_on(LeaseStatus(standing=standing, lapsed_s=lapsed_s)) is holds

@@ -5,6 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from llmgw.core.lease import holds_on
 from llmgw.schema.errors import ErrorBody
 from llmgw.schema.key import AdminRole
 from llmgw.schema.lease import LeaseStatus, Standing
@@ -30,6 +31,17 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
         message = f"this control plane does not lead; {_who_leads(status)}"
         return error_response(503, ErrorBody(code="not_leading", message=message))
 
+    async def address(_: Request) -> Response:
+        """Keepalived asks this: 200 where the floating address belongs.
+
+        On the leader, and for a minute where it only lapsed: while the store is away nobody else can take the lead, and
+        clients of the gateways are served on.
+        """
+        if holds_on(context.fleet.leader_status()):
+            return _answer({"address": "here"})
+        message = f"the floating address does not belong here; {_who_leads(context.fleet.leader_status())}"
+        return error_response(503, ErrorBody(code="not_leading", message=message))
+
     async def exported(request: Request) -> Response:
         authorize(request, context.fleet, AdminRole.VIEWER)
         return Response(metrics.render(), media_type=CONTENT_TYPE)
@@ -46,6 +58,7 @@ def probe_routes(context: Context, metrics: MetricsExport) -> tuple[Route, ...]:
         Route(HOST_PATH, host, methods=["GET"]),
         Route("/healthz", healthz, methods=["GET"]),
         Route("/leader", leader, methods=["GET"]),
+        Route("/address", address, methods=["GET"]),
         Route("/metrics", exported, methods=["GET"]),
     )
 

@@ -113,7 +113,7 @@ class ControlPlanes:
         place = Path("/run") / self._network.namespace(name)
         place.mkdir(mode=0o755, exist_ok=True)
         script = place / "llmgw-leads"
-        script.write_text(check_script(f"http://127.0.0.1:{API_PORT}/leader"))
+        script.write_text(check_script(f"http://127.0.0.1:{API_PORT}/address"))
         script.chmod(0o755)
         wish = Keepalived(floating=FLOATING, check=str(script), check_user="nobody", fifo=str(place / "fifo"))
         conf = own / "keepalived.conf"

@@ -219,3 +219,12 @@ async def test_the_token_is_nowhere_in_the_logs(listening, capsys):
     captured = capsys.readouterr()
     assert "wrong-token" not in captured.out + captured.err
     assert isinstance(FakeNode("n1").hello("x"), Hello)
+
+
+async def test_agents_that_all_come_at_once_find_room_while_the_loop_is_busy(listening):
+    _, _, address = listening
+    host, _, port = address.partition(":")
+    with contextlib.ExitStack() as stack:
+        # Blocking on purpose: nobody accepts meanwhile. A full queue would answer to a second try only, a second later.
+        for _ in range(400):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=0.9))

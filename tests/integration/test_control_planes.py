@@ -10,7 +10,7 @@ import time
 import pytest
 
 from llmgw.schema.errors import LlmgwError
-from llmgw.testing.control_planes import MODEL, ControlPlanes
+from llmgw.testing.control_planes import WEIGHTS, ControlPlanes, Traffic
 from llmgw.testing.postgres import PostgresServer, installed
 
 AGENTS = 20
@@ -57,7 +57,7 @@ async def test_a_leader_that_is_stopped_or_killed_is_followed_by_another_one_and
         await first.until(lambda: states(first) == {"leading", "not answering"})
         assert "not answering" in await ctl(first, "status")
     assert traffic.failures == []
-    assert planes.fakes.starts() == starts, "no engine was touched"
+    assert planes.fakes.starts() == starts + 1, "no engine was touched, one was asked for"
 
 
 async def a_standby_serves(planes, *, standby, leader):
@@ -72,8 +72,15 @@ async def a_standby_serves(planes, *, standby, leader):
     assert re.search(rf"^control plane  {other} leads", told, re.MULTILINE)
     assert re.search(rf"^ +{name} +standing by, {re.escape(standby.root)} \(this one\)$", told, re.MULTILINE)
     assert re.search(rf"^{other} +leading", await ctl(standby, "server", "list"), re.MULTILINE)
-    # What a model is scaled to reaches both gateways, whichever control plane they are connected to.
-    await standby.call("POST", f"/api/v1/models/{MODEL}/scale", {"replicas": 2})
+    # A model that starts when it is asked for: only the leader can start it, and only the standby's gateway is asked.
+    profile = {"engine": "fake", "cores": 1.0}
+    await standby.call("POST", "/api/v1/models", {"name": "on-demand", "source": WEIGHTS, "min": 0, "profile": profile})
+    gateway = planes.gateways[planes.servers.index(standby)]
+    traffic = Traffic(planes.api_key)
+    async with asyncio.timeout(BUSY_S):
+        while await traffic.once(gateway.port, stream=False, model="on-demand") is not None:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.1)
+    await traffic.close()
 
 
 async def test_the_lead_can_be_handed_over(planes):

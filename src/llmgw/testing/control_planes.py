@@ -200,11 +200,11 @@ class Traffic:
                 self.failures.append(failure)
             await asyncio.sleep(PAUSE_S)
 
-    async def once(self, port: int, *, stream: bool) -> str | None:
+    async def once(self, port: int, *, stream: bool, model: str = MODEL) -> str | None:
         """Make one request; gives what went wrong."""
         url = f"http://127.0.0.1:{port}/v1/chat/completions"
         body = {
-            "model": MODEL,
+            "model": model,
             "messages": [{"role": "user", "content": "count"}],
             "max_tokens": _PARTS_PER_ANSWER,
             "stream": stream,

@@ -86,6 +86,7 @@ class FleetSamples:
             yield from node_samples(self._fleet)
             yield from self._replicas()
             yield from self._models()
+        yield from self._surroundings()
         yield _sample("llmgw_gateways_connected", len(self._fleet.gateways))
 
     def _lease(self) -> Iterator[MetricSample]:
@@ -99,6 +100,17 @@ class FleetSamples:
         members = self._fleet.control_planes()
         for state in ControlPlaneState if members else ():
             yield _sample("llmgw_control_planes", sum(one.state is state for one in members), state=state.value)
+
+    def _surroundings(self) -> Iterator[MetricSample]:
+        store, floating = self._fleet.surroundings.store(), self._fleet.surroundings.floating()
+        if store is not None:
+            yield _sample("llmgw_store_replicated", store.problem is None)
+            for member in store.members:
+                yield _sample("llmgw_store_member_ok", member.problem is None, member=member.name)
+                if member.lag >= 0:
+                    yield _sample("llmgw_store_member_lag_bytes", member.lag, member=member.name)
+        if floating is not None:
+            yield _sample("llmgw_floating_address_ok", floating.problem is None)
 
     def _replicas(self) -> Iterator[MetricSample]:
         rows = self._fleet.rows

@@ -91,6 +91,28 @@ TABLE: tuple[Metric, ...] = (
         help="How often this control plane has begun to lead since it was started.",
     ),
     Metric(
+        name="llmgw_store_member_ok",
+        kind=Kind.GAUGE,
+        labels=("member",),
+        help="1 while nothing is wrong with a member of the replicated store, else 0; absent without `patroni`.",
+    ),
+    Metric(
+        name="llmgw_store_member_lag_bytes",
+        kind=Kind.GAUGE,
+        labels=("member",),
+        help="Bytes a standby of the replicated store is behind its leader; absent where that is unknown.",
+    ),
+    Metric(
+        name="llmgw_store_replicated",
+        kind=Kind.GAUGE,
+        help="1 while the store has one primary and a synchronous standby, else 0; absent without `patroni`.",
+    ),
+    Metric(
+        name="llmgw_floating_address_ok",
+        kind=Kind.GAUGE,
+        help="1 while the floating address is on the leader and answers there, else 0; absent without one.",
+    ),
+    Metric(
         name="llmgw_control_planes",
         kind=Kind.GAUGE,
         labels=("state",),

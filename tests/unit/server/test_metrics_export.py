@@ -4,9 +4,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from llmgw.ports import PutModel, PutNode
 from llmgw.schema.demand import DemandReport, MetricSample
+from llmgw.schema.floating import FloatingState, FloatingStatus
 from llmgw.schema.model import Model
 from llmgw.schema.node import Replacement
 from llmgw.schema.report import Load
+from llmgw.schema.store import StoreMember, StoreRole, StoreState
 from llmgw.schema.summary import ControlPlaneMember, ControlPlaneState
 from llmgw.server.demand import GatewayLive
 from llmgw.server.metrics_export import MetricsExport
@@ -54,6 +56,25 @@ async def test_who_leads_is_exported(room):
     values = _values(export)
     assert values["llmgw_lease_leader", ()] == 0.0
     assert ("llmgw_lease_renew_age_seconds", ()) not in values
+
+
+async def test_a_replicated_store_and_a_floating_address_are_exported_where_there_are_some(room, monkeypatch):
+    assert not [name for name, _ in _values(MetricsExport(room.fleet)) if "store_member" in name or "floating" in name]
+    members = (
+        StoreMember(name="db1", host="a", role=StoreRole.LEADER, state="running", lag=0),
+        StoreMember(name="db2", host="b", role=StoreRole.REPLICA, state="running", lag=-1, problem="it is stopping"),
+    )
+    store = StoreState(members=members, problem="no synchronous standby")
+    address = FloatingStatus(address="192.0.2.1", state=FloatingState.ON_LEADER, up=True)
+    monkeypatch.setattr(room.fleet.surroundings, "store", lambda: store)
+    monkeypatch.setattr(room.fleet.surroundings, "floating", lambda: address)
+    values = _values(MetricsExport(room.fleet))
+    assert values["llmgw_store_replicated", ()] == 0.0
+    assert values["llmgw_store_member_ok", (("member", "db1"),)] == 1.0
+    assert values["llmgw_store_member_ok", (("member", "db2"),)] == 0.0
+    assert values["llmgw_store_member_lag_bytes", (("member", "db1"),)] == 0.0
+    assert ("llmgw_store_member_lag_bytes", (("member", "db2"),)) not in values, "an unknown lag is absent"
+    assert values["llmgw_floating_address_ok", ()] == 1.0
 
 
 async def test_control_planes_are_counted_by_what_they_do_and_terms_grow(room, monkeypatch):

@@ -192,8 +192,9 @@ def fence(state: LeaseState, numbers: Numbers, now: float) -> Fence | None:
 def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
     """Give the lease as people and callers see it."""
     standing = _standing(state, numbers, now)
-    held = state.row if state.row is not None and not state.row.released else None
-    leads = None if standing in {Standing.LAPSED, Standing.STOPPED} or state.yielding else held
+    let_go = state.yielding or standing is Standing.STOPPED
+    held = state.row if state.row is not None and not state.row.released and not let_go else None
+    leads = None if standing is Standing.LAPSED else held
     valid_until = _valid_until(state, numbers)
     return LeaseStatus(
         standing=standing,

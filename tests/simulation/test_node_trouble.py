@@ -42,6 +42,10 @@ def routed(cluster: Cluster) -> list[str]:
     return [replica.id for route in cluster.leader().routes() for replica in route.replicas]
 
 
+def routed_models(cluster: Cluster) -> set[str]:
+    return {route.model for route in cluster.leader().routes() if route.replicas}
+
+
 def healthy(cluster: Cluster) -> set[str]:
     return {
         report.id.split(".")[0]
@@ -62,6 +66,39 @@ async def test_a_lost_node_is_replaced_after_its_time_and_not_before():
     assert (await node(cluster, first)).reachability is Reachability.LOST
     assert len(cluster.starts()) == 2
     assert routed(cluster) == [cluster.starts()[1][0].split(".")[0]]
+
+
+async def test_a_model_that_cannot_wait_is_replaced_sooner_and_one_that_waits_for_ever_never():
+    cluster = await started(nodes=2)
+    await cluster.want("node-2", Intent.CORDONED, "all models are to share one node")
+    await cluster.serve("hasty", cores=2.0, lost_after=60)
+    await cluster.serve("usual", cores=2.0)
+    await cluster.serve("loyal", cores=2.0, lost_after="never")
+    await cluster.settle()
+    await cluster.want("node-2", Intent.NONE)
+    away = "node-1"
+    models = {replica.id: replica.model for replica in (await cluster.rows()).replicas}
+    assert len(models) == 3
+    cluster.cut_off.add(away)
+
+    async def replaced() -> set[str]:
+        rows = (await cluster.rows()).replicas
+        return {one.model for one in rows if one.id not in models and one.state is ReplicaState.READY}
+
+    await cluster.run(59)
+    assert await replaced() == set()
+    await cluster.run(15)
+    assert await replaced() == {"hasty"}
+    assert (await node(cluster, away)).spared == ("loyal", "usual")
+    await cluster.run(LOST_S - 60)
+    assert await replaced() == {"hasty", "usual"}
+    await cluster.run(3600)
+    assert await replaced() == {"hasty", "usual"}
+    assert "loyal" in routed_models(cluster)
+    cluster.cut_off.clear()
+    await cluster.settle()
+    assert (await node(cluster, away)).spared == ()
+    assert {one.model for one in (await cluster.rows()).replicas} == {"hasty", "usual", "loyal"}
 
 
 async def test_of_a_node_that_comes_back_with_its_engine_the_older_replica_stays():

@@ -13,6 +13,7 @@ from llmgw.core.feasible import Rooms
 from llmgw.core.fit import Need, Refusal, need_of
 from llmgw.core.gaps import Gap, gaps
 from llmgw.core.offer import MILLI
+from llmgw.core.patience import waiting, waiting_text
 from llmgw.core.plan_text import told_of
 from llmgw.core.refusals import refused
 from llmgw.core.remedies import remedies
@@ -38,11 +39,12 @@ def explain(snapshot: Snapshot, model: ModelSnapshot, planner: Planner) -> Expla
     short = next((one for one in plan.shortfalls if one.model == model.model.name), None)
     found = gaps(rooms, need) if short is not None else []
     replicas = [replica for replica in snapshot.replicas if replica.model == model.model.name]
+    waits = [replica for replica in waiting(snapshot) if replica.model == model.model.name]
     return Explanation(
         model=model.model.name,
-        verdict=_verdict(model, replicas, plan, short),
+        verdict=_verdict(model, replicas, plan, short, waits),
         desired=desired_replicas(model.model, model.wanted),
-        ready=sum(replica.state is ReplicaState.READY for replica in replicas),
+        ready=sum(replica.state is ReplicaState.READY for replica in replicas) - len(waits),
         missing=0 if short is None else short.missing,
         nodes=len(snapshot.nodes),
         fitting=sum(count.nodes for count in counts if count.text == _FITS),
@@ -138,10 +140,12 @@ def _fabric(need: Need) -> str | None:
 # The verdict --------------------------------------------------------------------------------------
 
 
-def _verdict(model: ModelSnapshot, replicas: list[Replica], plan: Plan, short: Shortfall | None) -> str:
+def _verdict(
+    model: ModelSnapshot, replicas: list[Replica], plan: Plan, short: Shortfall | None, waits: list[Replica]
+) -> str:
     name, desired = model.model.name, desired_replicas(model.model, model.wanted)
     count = Counter(replica.state for replica in replicas)
-    ready = count[ReplicaState.READY]
+    ready = count[ReplicaState.READY] - len(waits)
     if (why := parked(model)) is not None:
         return f"{name} is parked after {counted(why.failures, 'failed start')}: {why.reason}"
     head = f"{name} has {ready} of {counted(desired, 'replica')} ready"
@@ -151,6 +155,8 @@ def _verdict(model: ModelSnapshot, replicas: list[Replica], plan: Plan, short: S
         return f"no replica of {name} is wanted now: its minimum is 0 and nobody asks for it"
     if ready >= desired:
         return head
+    if waits:
+        return f"{head}; " + "; ".join(waiting_text(model.model, replica) for replica in waits)
     if any(placement.model == name for placement in plan.placements):
         return f"{head}; more are being placed"
     if count[ReplicaState.STARTING]:

@@ -5,7 +5,8 @@
 
 Only `LOST` lets its replicas be replaced, so it is the one that is guarded: not in the first minute of a leader, not
 while its engines answer, not while a crowd is away, not more than one node in ten seconds, and never in one step from
-CONNECTED.
+CONNECTED. A model may wait shorter or longer than the rest (`core.patience`): then the node is lost with the first
+and given up for the others in further steps, each guarded alike.
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from llmgw.core.mass_protection import groups_of, hold, marked, protected
+from llmgw.core.patience import spared
 from llmgw.schema.node import Intent, Node, NodeState, Reachability, Replacement
 from llmgw.schema.value import Value
 
@@ -48,6 +50,8 @@ class Evidence(Value, frozen=True, kw_only=True):
     proves nothing good, so the stored fact can only get worse."""
     serves: bool = False
     """An engine of it answered a request lately, as gateways say."""
+    waits: Mapping[str, float] = {}
+    """Models with replicas on it, and the seconds of silence each of them bears."""
 
 
 def shown_state(node: Node) -> NodeState:
@@ -119,7 +123,7 @@ def _looked(node: Node, seen: Evidence, limits: Limits, now: datetime) -> Node:
 
 
 def _back(node: Node, now: datetime) -> Node:
-    back = replace(node, reachability=Reachability.CONNECTED, reachability_since=now)
+    back = replace(node, reachability=Reachability.CONNECTED, reachability_since=now, spared=())
     return marked(back, Replacement.ALLOWED, now)
 
 
@@ -130,20 +134,28 @@ def _with_losses(
     limits: Limits,
     now: datetime,
 ) -> tuple[Node, ...]:
-    was_away = {node.id for node in before if node.reachability is Reachability.UNREACHABLE}
+    was_away = {node.id for node in before if node.reachability is not Reachability.CONNECTED}
     safe = {crowd.group for crowd in protected(nodes)}
     due = [
         node
         for node in nodes
         if node.id in was_away
-        and node.reachability is Reachability.UNREACHABLE
-        and evidence[node.id].silence_s >= limits.lost_after_s
+        and _is_due(node, evidence[node.id], limits)
         and _may_be_replaced(node, limits, now)
         and (node.replacement is Replacement.RELEASED or safe.isdisjoint(groups_of(node)))
     ]
     serving = {node.id for node in due if evidence[node.id].serves}
     lost = _one([node for node in due if node.id not in serving], nodes, evidence, limits, now)
     return tuple(_decided(node, serving, lost, evidence[node.id], now) for node in nodes)
+
+
+def _is_due(node: Node, seen: Evidence, limits: Limits) -> bool:
+    """True when a node has been silent for longer than some model, or the fleet, waits for it."""
+    if node.reachability is Reachability.UNREACHABLE:
+        return seen.silence_s >= min([limits.lost_after_s, *seen.waits.values()])
+    if node.reachability is Reachability.LOST and not seen.serves:
+        return any(name in node.spared and seen.silence_s >= wait for name, wait in seen.waits.items())
+    return False
 
 
 def _may_be_replaced(node: Node, limits: Limits, now: datetime) -> bool:
@@ -168,7 +180,14 @@ def _one(
 
 def _decided(node: Node, serving: set[str], lost: str | None, seen: Evidence, now: datetime) -> Node:
     if node.id == lost:
-        node = replace(node, reachability=Reachability.LOST, reachability_since=now, lost_at=now)
+        since = node.reachability_since if node.reachability is Reachability.LOST else now
+        node = replace(
+            node,
+            reachability=Reachability.LOST,
+            reachability_since=since,
+            lost_at=now,
+            spared=spared(node, seen.waits, seen.silence_s),
+        )
         return marked(node, Replacement.ALLOWED, now)
     if node.id in serving:
         return marked(node, Replacement.SERVING, now)

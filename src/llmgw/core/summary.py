@@ -7,6 +7,7 @@ from llmgw.core.alarms import alarms
 from llmgw.core.demand import desired_replicas
 from llmgw.core.inventory import owned, schedulable
 from llmgw.core.parking import for_revision
+from llmgw.core.patience import waiting
 from llmgw.core.snapshot import ModelSnapshot, NodeSnapshot, Snapshot
 from llmgw.core.wants import is_absent
 from llmgw.schema.model import ModelStatus
@@ -35,6 +36,7 @@ def summarize(snapshot: Snapshot, *, version: str, leader: str | None, epoch: in
     there = [replica for replica in snapshot.replicas if not lost or not is_absent(replica, lost)]
     ready = Counter(replica.model for replica in there if replica.state is ReplicaState.READY)
     total = Counter(replica.model for replica in there)
+    total.update(replica.model for replica in waiting(snapshot))
     models = sorted(snapshot.models, key=lambda seen: seen.model.name)
     short = [seen for seen in models if not _is_satisfied(seen, ready[seen.model.name])]
     return Summary(

@@ -11,10 +11,12 @@ A ready replica is stopped only for others that an agent says are ready, so that
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from llmgw.core.demand import desired_replicas
 from llmgw.core.fit import Need, need_of
 from llmgw.core.parking import recent
+from llmgw.core.patience import sparing
 from llmgw.core.rank import Beside
 from llmgw.core.snapshot import ModelSnapshot, Snapshot
 from llmgw.schema.model import ModelStatus, Parked
@@ -63,6 +65,7 @@ class Wanted(Value, frozen=True, kw_only=True):
 def wanted(snapshot: Snapshot) -> Wanted:
     """Compare what is with what should be."""
     states = {seen.node.id: seen.state for seen in snapshot.nodes}
+    seats = _Seats(states, sparing(seen.node for seen in snapshot.nodes), snapshot.doubtful)
     by_model: dict[str, list[Replica]] = {seen.model.name: [] for seen in snapshot.models}
     removals: list[Removal] = []
     for replica in sorted(snapshot.replicas, key=lambda replica: replica.id):
@@ -77,7 +80,7 @@ def wanted(snapshot: Snapshot) -> Wanted:
     corpses: list[Replica] = []
     for model in sorted(snapshot.models, key=lambda seen: seen.model.name):
         replicas = by_model[model.model.name]
-        stock = _sort(model, replicas, states, snapshot.doubtful) if replicas else _NO_STOCK
+        stock = _sort(model, replicas, seats) if replicas else _NO_STOCK
         removals.extend(stock.removals)
         corpses.extend(stock.corpses)
         wants.extend(_wants(model, stock, snapshot.now))
@@ -105,6 +108,15 @@ def is_absent(replica: Replica, states: Mapping[str, NodeState]) -> bool:
     )
 
 
+class _Seats(NamedTuple):
+    """What is known of the nodes, and of replicas there."""
+
+    states: Mapping[str, NodeState]
+    sparing: Mapping[str, frozenset[str]]
+    """By lost node the models that wait for it."""
+    doubtful: frozenset[str]
+
+
 class _Stock(Value, frozen=True, kw_only=True):
     """A model's replicas, sorted out. `current` and `stand_ins` are those that stay for now."""
 
@@ -126,15 +138,14 @@ def _orphaned(replica: Replica, models: Mapping[str, object], states: Mapping[st
     return None
 
 
-def _sort(
-    model: ModelSnapshot, replicas: Iterable[Replica], states: Mapping[str, NodeState], doubtful: frozenset[str]
-) -> _Stock:
+def _sort(model: ModelSnapshot, replicas: Iterable[Replica], seats: _Seats) -> _Stock:
+    states, doubtful = seats.states, seats.doubtful
     desired = desired_replicas(model.model, model.wanted)
     current: list[Replica] = []
     stand_ins: list[StandIn] = []
     removals: list[Removal] = []
     for replica in replicas:
-        reason = _leaving(replica, model, states)
+        reason = _leaving(replica, model, seats)
         if reason is None:
             current.append(replica)
         elif desired and is_absent(replica, states):
@@ -163,12 +174,13 @@ def _sort(
     )
 
 
-def _leaving(replica: Replica, model: ModelSnapshot, states: Mapping[str, NodeState]) -> str | None:
+def _leaving(replica: Replica, model: ModelSnapshot, seats: _Seats) -> str | None:
     """Say why a replica cannot stay where it is or as it is."""
     for shard in replica.shards:
-        state = states[shard.allocation.node]
-        if state in _LEAVING:
-            return f"its node {shard.allocation.node} is {state}"
+        node = shard.allocation.node
+        state = seats.states[node]
+        if state in _LEAVING and (state is not NodeState.LOST or replica.model not in seats.sparing.get(node, ())):
+            return f"its node {node} is {state}"
     if replica.revision != model.model.revision:
         return f"replaced by revision {model.model.revision}"
     return None

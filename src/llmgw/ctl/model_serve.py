@@ -6,7 +6,7 @@ import click
 
 from llmgw.ctl.session import Session, pass_session
 from llmgw.schema.engine import EngineKind
-from llmgw.schema.model import Role
+from llmgw.schema.model import NEVER, Role
 
 
 @click.command("serve")
@@ -24,6 +24,11 @@ from llmgw.schema.model import Role
 @click.option("--max", "max_", type=click.IntRange(min=1), help="Replicas at most.  [default: as --min]")
 @click.option(
     "--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop replicas above --min when unasked so long."
+)
+@click.option(
+    "--lost-after",
+    metavar="SECONDS|never",
+    help="Replace replicas on nodes silent for so long; 60 or more.  [default: the server's lost_after_s]",
 )
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes a replica spans.")
 @click.option("--devices-per-node", type=click.IntRange(min=0))
@@ -48,6 +53,7 @@ def model_serve(
     min_: int,
     max_: int | None,
     idle: float | None,
+    lost_after: str | None,
     **profile: object,
 ) -> None:
     """Serve a model under NAME, from weights the nodes have."""
@@ -62,8 +68,19 @@ def model_serve(
         body["max"] = max_
     if idle is not None:
         body["idle_s"] = idle
+    if lost_after is not None:
+        body["lost_after"] = _lost_after(lost_after)
     answer = session.api.post("/api/v1/models", body)
     session.say(f"{name} will be served; watch it with: llmgw ctl model show {name}", answer)
+
+
+def _lost_after(text: str) -> float | str:
+    if text == NEVER:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise click.UsageError(f"--lost-after {text!r}: write seconds, 60 or more, or never.") from None
 
 
 def _absolute(source: str) -> str:

@@ -2,6 +2,7 @@
 
 import click
 
+from llmgw.core.patience import patience_text
 from llmgw.ctl.output import age, ago, fields, table
 from llmgw.ctl.session import Session, pass_session, segment
 from llmgw.schema.admin.model import ModelRow
@@ -29,6 +30,7 @@ def text(row: ModelRow) -> str:
             ("source", row.source),
             ("replicas", f"{row.ready} ready, {row.desired} wanted (min {row.min}, max {row.max})"),
             ("stopped when idle", row.idle_s and f"after {row.idle_s:g} s"),
+            ("on silent nodes", row.lost_after and patience_text(row.lost_after)),
             ("engine", " ".join(filter(None, (profile.engine, profile.engine_version, profile.variant)))),
             ("context", profile.context and f"{profile.context} tokens a slot"),
             ("slots", profile.slots),

@@ -2,12 +2,18 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.plan import Rejection
 from llmgw.schema.value import Value
+
+NEVER: Literal["never"] = "never"
+"""Of `lost_after`: replicas on silent nodes are not replaced."""
+LOST_AFTER_MIN_S = 60.0
+"""Shorter silences are blips: an agent that lost its control plane is back within half a minute."""
 
 
 class Role(StrEnum):
@@ -53,6 +59,9 @@ class Model(Value, frozen=True, kw_only=True):
     max: int = 1
     idle_s: float | None = None
     """Seconds without a request after which replicas above `min` are stopped; `None` or 0: they stay."""
+    lost_after: float | Literal["never"] | None = None
+    """Seconds of a node's silence after which replicas there are replaced, `LOST_AFTER_MIN_S` or more, or `never`;
+    `None`: the server's `lost_after_s`."""
     profile: Profile = Profile()
     revision: int = 1
     created_at: datetime

@@ -1,6 +1,6 @@
 """Registration: what agents say of their nodes, and their silence, as rows. Loads are not stored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -14,6 +14,8 @@ from llmgw.schema.value import Value
 from llmgw.schema.weights import Storage
 from llmgw.server.live import Live
 
+NO_WAIT: Mapping[str, float] = {}
+NO_WAITS: Mapping[str, Mapping[str, float]] = {}
 DISK_STEP = 64
 """Free disk is stored anew once it moved by a 64th of the disk: logs that grow must not write the store all day."""
 
@@ -42,10 +44,12 @@ def registrations(
     now: datetime,
     hearing: float,
     answering: frozenset[str] = frozenset(),
+    waits: Mapping[str, Mapping[str, float]] = NO_WAITS,
 ) -> tuple[Write, ...]:
     """Give the writes that bring the node rows up to what was heard; none where they say it already.
 
-    `hearing` is the hearing time now; `answering` names nodes whose engines answered requests lately.
+    `hearing` is the hearing time now; `answering` names nodes whose engines answered requests lately;
+    `waits` has by silent node the models there and the seconds of silence they bear.
     """
     heard = {one.node: one for one in live}
     known = {node.id for node in nodes}
@@ -53,7 +57,12 @@ def registrations(
     for one in live:
         if one.node not in known and one.connected:
             writes.extend(_register(one, now))
-    evidence = {node.id: _evidence(node, heard.get(node.id), silence, hearing, answering) for node in nodes}
+    evidence = {
+        node.id: _evidence(
+            heard.get(node.id), silence, hearing, serves=node.id in answering, waits=waits.get(node.id, NO_WAIT)
+        )
+        for node in nodes
+    }
     judged = judge(nodes, evidence, limits=silence.limits(), leading_s=hearing - silence.leading_since, now=now)
     for before, decided in zip(nodes, judged, strict=True):
         after = _with_facts(decided, heard.get(before.id))
@@ -70,9 +79,11 @@ def _register(live: Live, now: datetime) -> Iterator[Write]:
     yield _event(now, "node.registered", Severity.INFO, f"node {node.id} ({node.facts.hostname}) joined", node.id)
 
 
-def _evidence(node: Node, live: Live | None, silence: Silence, hearing: float, answering: frozenset[str]) -> Evidence:
+def _evidence(
+    live: Live | None, silence: Silence, hearing: float, *, serves: bool, waits: Mapping[str, float]
+) -> Evidence:
     heard_at = silence.leading_since if live is None else live.heard_at
-    return Evidence(silence_s=hearing - heard_at, heard=live is not None, serves=node.id in answering)
+    return Evidence(silence_s=hearing - heard_at, heard=live is not None, serves=serves, waits=waits)
 
 
 def _with_facts(node: Node, live: Live | None) -> Node:
@@ -106,6 +117,10 @@ def _moved(before: Storage, after: Storage) -> bool:
 def _tell(before: Node, after: Node, now: datetime) -> Iterator[Write]:
     if before.reachability is not after.reachability:
         yield _moved_to(after, now)
+    elif after.reachability is Reachability.LOST and before.spared != after.spared:
+        given_up = ", ".join(sorted(set(before.spared) - set(after.spared)))
+        message = f"node {after.id} is still lost: replicas of {given_up} may be replaced too"
+        yield _event(now, "node.lost", Severity.ERROR, message, after.id)
     if flaps(before, now) < FLAPPING <= flaps(after, now):
         message = f"node {after.id} fell silent {FLAPPING} times within ten minutes; look at its network and its agent"
         yield _event(now, "node.flapping", Severity.ERROR, message, after.id)
@@ -122,7 +137,8 @@ def _moved_to(node: Node, now: datetime) -> Write:
             message = f"the agent of node {node.id} is silent; its engines keep their traffic"
             return _event(now, "node.unreachable", Severity.WARNING, message, node.id)
         case Reachability.LOST:
-            message = f"node {node.id} is lost: its replicas may be replaced"
+            but = f", but those of {', '.join(node.spared)}, which wait longer" if node.spared else ""
+            message = f"node {node.id} is lost: its replicas may be replaced{but}"
             return _event(now, "node.lost", Severity.ERROR, message, node.id)
 
 

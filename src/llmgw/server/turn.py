@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from llmgw.core.desired import watch_paths
 from llmgw.core.node_intent import drained
 from llmgw.core.parking import BackoffPolicy, for_revision
+from llmgw.core.patience import waits
 from llmgw.core.plan_lint import lint
 from llmgw.core.replica_fsm import advance
 from llmgw.core.snapshot import Snapshot
@@ -102,6 +103,7 @@ def decide(rows: FleetRows, heard: Heard, rules: Rules, observer: Observer, reca
             now=heard.now,
             hearing=heard.hearing,
             answering=_serving(rows.replicas, heard),
+            waits=waits(rows.nodes, rows.models, rows.replicas, default_s=rules.silence.lost_after_s),
         )
     )
     rows = fold(rows, writes)

@@ -6,6 +6,7 @@ What they share is the store and the nodes; a crash throws one away between any 
 
 import itertools
 import random
+from typing import Any
 
 from llmgw.core.lease import Candidate
 from llmgw.core.node_intent import with_intent
@@ -236,8 +237,8 @@ class Cluster:
 
     # Operators -----------------------------------------------------------------------------------
 
-    async def serve(self, name: str, *, replicas: int = 1, cores: float = 1.0) -> None:
-        """Ask for a model."""
+    async def serve(self, name: str, *, replicas: int = 1, cores: float = 1.0, **fields: Any) -> None:
+        """Ask for a model. `fields` are more of it."""
         model = Model(
             name=name,
             source="hf:org/model@main",
@@ -245,6 +246,7 @@ class Cluster:
             max=replicas,
             profile=Profile(cores=cores),
             created_at=self.clock.now(),
+            **fields,
         )
         await self.leader().fleet.write((PutModel(model=model), PutStatus(status=ModelStatus(model=name))))
 

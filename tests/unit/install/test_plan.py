@@ -30,7 +30,10 @@ def test_without_a_floating_address_there_is_nothing_of_keepalived():
     ("text", "said"),
     [
         (TEXT.replace("postgres", "postgress"), "unknown key 'postgress'"),
-        (TEXT.replace('interface = "eth0"', 'interfase = "eth0"'), "floating: object missing required field .interface"),
+        (
+            TEXT.replace('interface = "eth0"', 'interfase = "eth0"'),
+            "floating: object missing required field .interface",
+        ),
         (TEXT.replace("10.0.0.100", "10.0.0.100/24"), "is no IP address"),
         (TEXT.replace("10.0.0.2", "10.0.0.1"), "two hosts have the same address"),
     ],

@@ -2,12 +2,12 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from llmgw.schema.admin.replica import ReplicaRow
-from llmgw.schema.model import Profile, Role
+from llmgw.schema.model import LOST_AFTER_MIN_S, Profile, Role
 from llmgw.schema.plan import Rejection
 from llmgw.schema.value import Value
 
@@ -22,6 +22,7 @@ MAX_NAME = 200
 # Only described here: the services check, and say more than "does not match" when they refuse.
 _Count = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_REPLICAS})]
 _Most = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_REPLICAS})]
+LostAfter = Annotated[float, Meta(extra_json_schema={"minimum": LOST_AFTER_MIN_S})] | Literal["never"]
 _Seconds = Annotated[float, Meta(extra_json_schema={"minimum": 0})]
 _Name = Annotated[str, Meta(extra_json_schema={"pattern": f"^{NAME_PATTERN}$", "maxLength": MAX_NAME})]
 _Source = Annotated[str, Meta(extra_json_schema={"pattern": "^(/|hf:)", "maxLength": MAX_SOURCE})]
@@ -53,6 +54,9 @@ class ServeModel(Value, frozen=True, kw_only=True):
     """Left out: as `min`, at least 1."""
     idle_s: _Seconds | None = None
     """Seconds without a request after which replicas above `min` are stopped; left out or 0: they stay."""
+    lost_after: LostAfter | None = None
+    """Seconds of a node's silence after which replicas there are replaced, or `never`; left out: the server's
+    `lost_after_s`."""
     profile: Profile = Profile()
 
 
@@ -65,6 +69,8 @@ class ChangeModel(Value, frozen=True, kw_only=True):
     max: _Most | None = None
     idle_s: _Seconds | None = None
     """0: replicas above `min` stay."""
+    lost_after: LostAfter | Literal["default"] | None = None
+    """`default`: the server's `lost_after_s` again."""
     profile: dict[str, Any] | None = None
     """Fields of the profile to change; the others stay. `null` gives a field back to the adapter."""
 
@@ -84,6 +90,8 @@ class ModelRow(Value, frozen=True, kw_only=True):
     min: int
     max: int
     idle_s: float | None = None
+    lost_after: float | Literal["never"] | None = None
+    """`null`: the server's `lost_after_s`."""
     revision: int
     created_at: datetime
     profile: Profile

@@ -10,7 +10,7 @@ from llmgw.engines.registry import adapter
 from llmgw.schema.admin.model import MAX_NAME, MAX_REPLICAS, MAX_SOURCE, NAME_PATTERN, ChangeModel, ServeModel
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.errors import InvalidInput
-from llmgw.schema.model import Model, Profile
+from llmgw.schema.model import LOST_AFTER_MIN_S, NEVER, Model, Profile
 from llmgw.server.services import strict
 
 MAX_TEXT = 200
@@ -29,6 +29,7 @@ def defined(request: ServeModel, *, created_at: Any) -> Model:
             min=request.min,
             max=max(request.min, 1) if request.max is None else request.max,
             idle_s=request.idle_s,
+            lost_after=request.lost_after,
             profile=request.profile,
             created_at=created_at,
         )
@@ -38,6 +39,8 @@ def defined(request: ServeModel, *, created_at: Any) -> Model:
 def changed(model: Model, change: ChangeModel) -> Model:
     """Apply a change. Only what replicas run by makes a new revision: scaling restarts nothing."""
     given = {name: value for name, value in _fields(change).items() if value is not None and name != "profile"}
+    if change.lost_after == "default":
+        given["lost_after"] = None
     after = msgspec.structs.replace(model, **given)
     if change.profile is not None:
         after = msgspec.structs.replace(after, profile=_merged(model.profile, change.profile))
@@ -70,6 +73,7 @@ def checked(model: Model) -> Model:
         )
     if model.idle_s is not None and not 0 <= model.idle_s < float("inf"):
         raise InvalidInput("idle_s must be 0 or more seconds", field="idle_s", allowed=("0 or more",))
+    _check_lost_after(model)
     _check_numbers(model.profile)
     _check_texts(model.profile)
     _check_engine(model)
@@ -119,6 +123,18 @@ def _check_texts(profile: Profile) -> None:
         if text is None or (text.isprintable() and 0 < len(text) <= MAX_TEXT):
             continue
         raise InvalidInput(f"profile.{name} has 1 to {MAX_TEXT} printable characters", field=f"profile.{name}")
+
+
+def _check_lost_after(model: Model) -> None:
+    seconds = model.lost_after
+    if seconds is None or seconds == NEVER or LOST_AFTER_MIN_S <= seconds < float("inf"):
+        return
+    raise InvalidInput(
+        f"lost_after must be {LOST_AFTER_MIN_S:g} or more seconds, or {NEVER}",
+        hint="a shorter silence is no sign that a node is gone",
+        field="lost_after",
+        allowed=(f"{LOST_AFTER_MIN_S:g} or more", NEVER),
+    )
 
 
 def _check_numbers(profile: Profile) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from llmgw.core.demand import desired_replicas
+from llmgw.core.patience import waiting, waiting_text
 from llmgw.core.snapshot import ModelSnapshot
 from llmgw.core.wants import is_absent
 from llmgw.schema.admin.model import ModelRow, ModelState
@@ -22,8 +23,9 @@ def model_rows(fleet: Fleet) -> tuple[ModelRow, ...]:
     snapshot = fleet.snapshot()
     states = {seen.node.id: seen.state for seen in snapshot.nodes}
     absent = frozenset(replica.id for replica in snapshot.replicas if is_absent(replica, states))
+    patient = {replica.model: waiting_text(written[replica.model], replica) for replica in waiting(snapshot)}
     return tuple(
-        _row(written[model.model.name], model, tuple(replicas.get(model.model.name, ())), absent)
+        _row(written[model.model.name], model, tuple(replicas.get(model.model.name, ())), absent, patient)
         for model in snapshot.models
     )
 
@@ -44,11 +46,22 @@ def state_of(status: ModelStatus, replicas: tuple[ReplicaRow, ...], *, desired: 
     return ModelState.SHORT, _why_short(status, by_state.get(ReplicaState.FAILED, ()))
 
 
-def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...], absent: frozenset[str]) -> ModelRow:
-    """`absent` names replicas that were lost with their nodes: shown, and not counted as serving."""
+def _row(
+    written: Model,
+    seen: ModelSnapshot,
+    replicas: tuple[ReplicaRow, ...],
+    absent: frozenset[str],
+    patient: Mapping[str, str],
+) -> ModelRow:
+    """`absent` names replicas that were lost with their nodes: shown, and not counted as serving.
+
+    `patient` has for models whose lost replicas are not replaced yet why they are not.
+    """
     desired = desired_replicas(written, seen.wanted)
     there = tuple(replica for replica in replicas if replica.id not in absent)
     state, reason = state_of(seen.status, there, desired=desired)
+    if state is ModelState.SHORT:
+        reason = patient.get(written.name, reason)
     return ModelRow(
         name=written.name,
         source=written.source,
@@ -56,6 +69,7 @@ def _row(written: Model, seen: ModelSnapshot, replicas: tuple[ReplicaRow, ...], 
         min=written.min,
         max=written.max,
         idle_s=written.idle_s,
+        lost_after=written.lost_after,
         revision=written.revision,
         created_at=written.created_at,
         profile=written.profile,

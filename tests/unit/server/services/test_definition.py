@@ -140,3 +140,18 @@ def test_scaling_out_of_range_is_refused(replicas):
     with pytest.raises(InvalidInput) as caught:
         definition.scaled(_defined(), replicas)
     assert caught.value.field == "replicas"
+
+
+@pytest.mark.parametrize("lost_after", [60.0, 3600.0, "never", None])
+def test_a_model_may_wait_for_silent_nodes_for_a_minute_or_longer_or_for_ever(lost_after):
+    assert definition.changed(_defined(lost_after=lost_after), ChangeModel()).lost_after == lost_after
+
+
+@pytest.mark.parametrize("lost_after", [0.0, 59.9, -1.0, float("inf"), float("nan")])
+def test_a_silence_shorter_than_a_minute_is_refused_with_what_is_allowed(lost_after):
+    error = _refused(lost_after=lost_after)
+    assert (error.field, error.allowed) == ("lost_after", ("60 or more", "never"))
+
+
+def test_a_models_wait_goes_back_to_the_servers():
+    assert definition.changed(_defined(lost_after="never"), ChangeModel(lost_after="default")).lost_after is None

@@ -12,6 +12,7 @@ HOUR_S = 3600
 WIDTH = 1000
 HEIGHT = 100
 _BAND_S = 60
+_FRESH_S = 60
 _ROW_S = 300
 _COLOURS = 6
 
@@ -32,7 +33,7 @@ class Line(Value, frozen=True, kw_only=True):
     path: str
     """SVG path; a gap in it is a time of which nothing is known."""
     last: float | None
-    """The newest value, unknown when the newest point is."""
+    """The value of the last minute."""
 
 
 class Reading(Value, frozen=True, kw_only=True):
@@ -113,8 +114,14 @@ def _line(series: Series, number: int, *, begin: float, step_s: int, top: float)
         label=series.labels.get("model", ""),
         colour=number % _COLOURS,
         path=" ".join(_segments(series, begin=begin, step_s=step_s, top=top)),
-        last=series.points[-1][1] if series.points else None,
+        last=_last(series, begin + HOUR_S),
     )
+
+
+def _last(series: Series, now: float) -> float | None:
+    """Give the newest value; one older than a minute is not of now. The newest slot of the grid may be empty yet."""
+    recent = (value for at, value in reversed(series.points) if value is not None and at >= now - _FRESH_S)
+    return next(recent, None)
 
 
 def _segments(series: Series, *, begin: float, step_s: int, top: float) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """One node: how busy it is, what runs on it, what it is made of, and its last hour."""
 
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -13,7 +15,7 @@ from llmgw.server.services import nodes, replicas
 
 
 def routes(frame: Frame) -> tuple[Route, ...]:
-    """Give `/nodes/ID`, and its two parts that a page fetches again: what is now, and the hour."""
+    """Give `/nodes/ID`, and those of its parts that a page fetches again, each in its own time."""
 
     async def page(request: Request) -> Response:
         visitor = frame.visitor(request)
@@ -29,6 +31,12 @@ def routes(frame: Frame) -> tuple[Route, ...]:
             return session_over()
         return _render(frame, "node_live.html", visitor, **_now(frame, request.path_params["id"]))
 
+    async def parts(request: Request) -> Response:
+        visitor = frame.visitor(request)
+        if visitor is None:
+            return session_over()
+        return _render(frame, "node_parts.html", visitor, **_now(frame, request.path_params["id"]))
+
     async def hour(request: Request) -> Response:
         visitor = frame.visitor(request)
         if visitor is None:
@@ -38,11 +46,12 @@ def routes(frame: Frame) -> tuple[Route, ...]:
     return (
         Route("/nodes/{id}", page, methods=["GET"]),
         Route("/nodes/{id}/live", live, methods=["GET"]),
+        Route("/nodes/{id}/parts", parts, methods=["GET"]),
         Route("/nodes/{id}/hour", hour, methods=["GET"]),
     )
 
 
-def _render(frame: Frame, template: str, visitor: AdminToken, **values: object) -> Response:
+def _render(frame: Frame, template: str, visitor: AdminToken, **values: Any) -> Response:
     now = frame.clock.now()
     return frame.pages.page(template, logged_in=True, here="node", visitor=visitor, now=now, **values)
 

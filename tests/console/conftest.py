@@ -1,6 +1,7 @@
 """A real Chromium before a real control plane with a fleet of fake nodes."""
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -8,10 +9,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from llmgw.testing.counting_model import write_counting_model
 
 NODES = 200
 START_S = 90.0
@@ -123,15 +127,66 @@ def fleet(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def watched(browser: Browser, fleet: Fleet) -> Iterator[Watched]:
-    """A page that is logged in; what it complained of fails the test."""
+def watch(browser: Browser) -> Iterator[Callable[[str, str], Watched]]:
+    """Gives a page that is logged in, by root and token; what it complained of fails the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(30_000)
-    watched = Watched(context.new_page(), fleet.root)
-    watched.log_in(fleet.token)
-    yield watched
-    watched.check()
+    made: list[Watched] = []
+
+    def begin(root: str, token: str) -> Watched:
+        made.append(Watched(context.new_page(), root))
+        made[-1].log_in(token)
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.check()
     context.close()
+
+
+@pytest.fixture
+def watched(watch: Callable[[str, str], Watched], fleet: Fleet) -> Watched:
+    """A page of the control plane with the fleet of fake nodes."""
+    return watch(fleet.root, fleet.token)
+
+
+class Machine:
+    """One `llmgw up` with a model that counts, on a real llama.cpp."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data = str(folder / "data")
+        self._env = {**os.environ, "LLMGW_CTL_CONFIG": str(folder / "ctl.toml")}
+        weights = folder / "counting.gguf"
+        write_counting_model(weights)
+        gateway, api = _free_ports()
+        ports = ("--gateway-port", str(gateway), "--api-port", str(api))
+        self.llmgw("up", "--detach", "--data-dir", self._data, *ports, "--model", str(weights), "--name", "counting")
+        credentials = json.loads((folder / "data" / "credentials.json").read_text())
+        self.root, self.token = credentials["api_url"], credentials["admin_token"]
+
+    def llmgw(self, *words: str) -> str:
+        argv = (sys.executable, "-m", "llmgw", *words)
+        done = subprocess.run(argv, env=self._env, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def ctl(self, *words: str) -> Any:
+        return json.loads(self.llmgw("ctl", "-o", "json", *words))
+
+    def engine(self) -> int:
+        """The engine's process."""
+        (replica,) = self.ctl("replica", "list")["replicas"]
+        return int(replica["shards"][0]["pid"])
+
+    def end(self) -> None:
+        self.llmgw("down", "--data-dir", self._data)
+
+
+@pytest.fixture(scope="session")
+def machine(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    machine = Machine(tmp_path_factory.mktemp("machine"))
+    yield machine
+    machine.end()
 
 
 def wait_for(wanted: Callable[[], object], what: str, *, seconds: float = START_S) -> None:

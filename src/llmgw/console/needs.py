@@ -6,6 +6,7 @@ from llmgw.console.harm import Harm
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.node import NodeState
+from llmgw.schema.summary import ControlPlaneState, Summary
 from llmgw.schema.value import Value
 
 
@@ -22,12 +23,18 @@ class Need(Value, frozen=True, kw_only=True):
 
 
 def needs(
-    models: Sequence[ModelRow], nodes: Sequence[NodeRow], *, leading: bool, leader: str | None, loaded: bool
+    models: Sequence[ModelRow],
+    nodes: Sequence[NodeRow],
+    *,
+    summary: Summary,
+    leading: bool,
+    leader: str | None,
+    loaded: bool,
 ) -> tuple[Need, ...]:
     """Give all that needs somebody, worst first; empty when nothing does."""
     if not loaded:
         return (Need(id="loading", harm=Harm.BROKEN, text="The fleet is not read from the store yet."),)
-    found = (*_leadership(leading, leader), *_models(models), *_nodes(nodes), *_next(models, nodes))
+    found = (*_leadership(leading, leader), *_around(summary), *_models(models), *_nodes(nodes), *_next(models, nodes))
     return tuple(sorted(found, key=lambda need: list(Harm).index(need.harm)))
 
 
@@ -36,6 +43,25 @@ def _leadership(leading: bool, leader: str | None) -> Iterator[Need]:  # noqa: F
         return
     text = f"This control plane stands by; {leader} leads." if leader else "No control plane leads: nothing can change."
     yield Need(id="leader", harm=Harm.SOON if leader else Harm.BROKEN, text=text)
+
+
+def _around(summary: Summary) -> Iterator[Need]:
+    """What stands around the control planes: the replicated store, the floating address, the other control planes."""
+    if summary.store_problem is not None:
+        yield Need(id="store", harm=Harm.BROKEN, text=f"The store: {summary.store_problem}.")
+    for member in summary.store:
+        if member.problem is not None:
+            yield Need(id=f"store-{member.name}", harm=Harm.SOON, text=f"Store {member.name}: {member.problem}.")
+    planes = summary.control_planes
+    if planes is None:
+        return
+    if planes.floating_problem is not None:
+        yield Need(id="floating", harm=Harm.BROKEN, text=f"The floating address {planes.floating_problem}.")
+    for plane in planes.members:
+        if plane.state is ControlPlaneState.NOT_ANSWERING:
+            text = f"Control plane {plane.name} does not answer at {plane.address}."
+            what = f"llmgw ctl server remove {plane.name}"
+            yield Need(id=f"plane-{plane.name}", harm=Harm.SOON, text=f"{text} Is it gone for good?", what_to_do=what)
 
 
 def _models(models: Sequence[ModelRow]) -> Iterator[Need]:

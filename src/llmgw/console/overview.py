@@ -41,6 +41,7 @@ async def _render(frame: Frame, template: str, visitor: AdminToken) -> Response:
     shown_models = models.all_models(fleet)
     shown_nodes = nodes.all_nodes(fleet, frame.clock)
     status = fleet.leader_status()
+    whole = summary(fleet, version=frame.version)
     return frame.pages.page(
         template,
         logged_in=True,
@@ -50,9 +51,14 @@ async def _render(frame: Frame, template: str, visitor: AdminToken) -> Response:
         leader=status,
         leads=fleet.is_leader(),
         name=frame.config.name,
-        summary=summary(fleet, version=frame.version),
+        summary=whole,
         needs=needs(
-            shown_models, shown_nodes, leading=fleet.is_leader(), leader=status.leader_name, loaded=fleet.loaded
+            shown_models,
+            shown_nodes,
+            summary=whole,
+            leading=fleet.is_leader(),
+            leader=status.leader_name,
+            loaded=fleet.loaded,
         ),
         models=shown_models,
         nodes=shown_nodes,

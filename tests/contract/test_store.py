@@ -379,3 +379,10 @@ async def test_what_a_control_plane_says_of_itself_needs_no_leader_and_replaces_
     await store.delete_member("control-2")
     await store.delete_member("control-2")
     assert await store.load_members() == (MEMBER,)
+
+
+async def test_a_control_plane_may_tell_of_itself_while_an_earlier_word_of_it_is_still_on_its_way(store):
+    words = [replace(MEMBER, holder=f"h{number}") for number in range(40)]
+    await asyncio.gather(*(store.save_member(word) for word in words))
+    (member,) = await store.load_members()
+    assert member in words

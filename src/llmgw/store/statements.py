@@ -1,11 +1,12 @@
 """What is said to the database, in portable SQLAlchemy Core. Each function works inside a transaction of its caller."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from llmgw.ports import (
     AppendEvent,
@@ -129,6 +130,9 @@ def carry_out(connection: Connection, writes: Sequence[Write]) -> None:
         _drop_old_events(connection)
 
 
+_INSERT: Mapping[str, Callable[[Table], Any]] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+"""By dialect; the portable `insert` knows no conflicts."""
+
 _Row = dict[str, str] | None
 """A row's columns beside its id; `None` is no row."""
 
@@ -168,9 +172,17 @@ def _replace(connection: Connection, table: Table, by_id: Mapping[str, _Row]) ->
 
 
 def _replace_unfenced(connection: Connection, table: Table, row_id: str, row: _Row) -> None:
+    """Insert, replace or delete one row in one statement: several control planes may do so at the same moment.
+
+    A call that was given up may still be carried out by the database beside the one that follows it.
+    """
     if table not in tables.UNFENCED:
         raise ValueError(f"{table.name} is written by the leader only")
-    _replace(connection, table, {row_id: row})
+    if row is None:
+        connection.execute(delete(table).where(table.c.id == row_id))
+        return
+    insert_or = _INSERT[connection.dialect.name](table).values(id=row_id, **row)
+    connection.execute(insert_or.on_conflict_do_update(index_elements=[table.c.id], set_=row))
 
 
 def _all(connection: Connection, table: Table, kind: type[V]) -> tuple[V, ...]:

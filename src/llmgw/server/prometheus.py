@@ -14,6 +14,7 @@ import msgspec
 from llmgw.config.server import ServerConfig
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
+from llmgw.server.trusted import trusted, unreadable
 
 DEADLINE_S = 2.0
 """Of one query, whatever it waits for."""
@@ -113,7 +114,7 @@ def open_prometheus(config: ServerConfig) -> Prometheus | None:
     return Prometheus(
         config.prometheus_url,
         token=_token(config.prometheus_token_file),
-        context=_trusted(config.prometheus_ca_file),
+        context=trusted(config.prometheus_ca_file, field="prometheus_ca_file"),
     )
 
 
@@ -123,32 +124,12 @@ def _token(path: str | None) -> str | None:
     try:
         token = Path(path).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable("prometheus_token_file", path, error) from error
+        raise unreadable("prometheus_token_file", path, error) from error
     if not token or not token.isprintable() or " " in token:
         raise InvalidInput(
             f"prometheus_token_file: {path} does not hold one token", hint="one line", field="prometheus_token_file"
         )
     return token
-
-
-def _trusted(path: str | None) -> ssl.SSLContext | None:
-    if path is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=path)
-    except (OSError, ssl.SSLError) as error:
-        raise _unreadable("prometheus_ca_file", path, error) from error
-
-
-def _unreadable(key: str, path: str, error: Exception) -> InvalidInput:
-    match error:
-        case ssl.SSLError():  # first, for it is an OSError too
-            why = "it holds no certificate in PEM"
-        case OSError():
-            why = error.strerror or type(error).__name__
-        case _:
-            why = "it is not text"
-    return InvalidInput(f"{key}: cannot read {path}: {why}", hint="name a readable file", field=key)
 
 
 def _refusal(status: int, raw: bytes, *, token: bool) -> str:

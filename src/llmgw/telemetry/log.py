@@ -6,7 +6,7 @@ import sys
 
 import structlog
 
-_SECRET = re.compile(r"\b(l[kte]_[A-Za-z0-9]{8})[A-Za-z0-9_-]{8,}|(?i:(bearer)\s+)[A-Za-z0-9._~+/=-]{8,}")
+_SECRET = re.compile(r"\b(l[ktej]_[A-Za-z0-9]{8})[A-Za-z0-9_-]{8,}|(?i:(bearer)\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 
 def configure(*, level: str, style: str, process: str) -> None:

@@ -1,0 +1,183 @@
+"""A machine's identity on disk, and TLS with it.
+
+identity/identity.pem    key and certificate together, so that they change together (mode 0600)
+identity/authority.pem   the certificates of the cluster's authority
+"""
+
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+
+from llmgw.config.contexts import replace_private
+from llmgw.core.trust import renew_at
+from llmgw.schema.errors import InvalidInput
+from llmgw.schema.identity import Identity, Part
+from llmgw.telemetry import log
+
+FOLDER = "identity"
+_SCHEME = "llmgw://"
+
+_log = log.get(__name__)
+
+
+class TlsIdentity:
+    """Who this machine is. Contexts that were given out take a renewed certificate at the next `reload`."""
+
+    def __init__(self, data_dir: Path, *, join: str) -> None:
+        """`join`: the command that makes an identity, for the error text.
+
+        Raises `InvalidInput` when there is none, or one that cannot be read.
+        """
+        self._folder = Path(data_dir) / FOLDER
+        self._join = join
+        self._contexts: list[ssl.SSLContext] = []
+        self._certificate = self._read()
+        self.identity = _identity_in(self._certificate)
+
+    @property
+    def authority_file(self) -> Path:
+        """The authority's certificates, PEM."""
+        return self._folder / "authority.pem"
+
+    @property
+    def file(self) -> Path:
+        """Key and certificate, PEM."""
+        return self._folder / "identity.pem"
+
+    @property
+    def ends(self) -> datetime:
+        """When the certificate ends."""
+        return self._certificate.not_valid_after_utc
+
+    @property
+    def renew_at(self) -> datetime:
+        """When it is to be renewed."""
+        return renew_at(self._certificate.not_valid_before_utc, self.ends)
+
+    def listening(self, *, demand: bool = True) -> ssl.SSLContext:
+        """Give a context for a listener.
+
+        With `demand`, who has no certificate of this cluster gets no connection; without, a caller may come without
+        any, but never with a foreign one.
+        """
+        context = _Watched(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED if demand else ssl.CERT_OPTIONAL
+        context.num_tickets = 0  # a resumed session would skip the look at the certificate
+        return self._fill(context)
+
+    def dialling(self) -> ssl.SSLContext:
+        """Give a context for dialling parts of this cluster.
+
+        The caller checks `peer_identity`, not a host name: addresses change, and several may be of one machine.
+        """
+        context = _Watched(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        return self._fill(context)
+
+    def reload(self) -> bool:
+        """Take a certificate that was renewed on disk into all contexts. False when it is the same as before."""
+        found = self._read()
+        if found == self._certificate:
+            return False
+        self._certificate = found
+        for context in self._contexts:
+            context.load_cert_chain(self.file)
+        return True
+
+    def save(self, *, key: str, certificate: str) -> None:
+        """Replace key and certificate on disk, and in all contexts."""
+        replace_private(self.file, key + certificate)
+        self.reload()
+
+    def _fill(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_verify_locations(self.authority_file)
+        context.load_cert_chain(self.file)
+        self._contexts.append(context)
+        return context
+
+    def _read(self) -> x509.Certificate:
+        try:
+            certificate = x509.load_pem_x509_certificate(self.file.read_bytes())
+            self.authority_file.read_bytes()
+        except FileNotFoundError as error:
+            raise InvalidInput(
+                f"this machine has not joined: there is no {error.filename}", hint=f"run {self._join}", field="tls"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"{self._folder} cannot be read: {error}", hint=f"let it join again: {self._join}", field="tls"
+            ) from error
+        return certificate
+
+
+def write_identity(data_dir: Path, *, key: str, certificate: str, authority: str) -> None:
+    """Write the identity of a machine that joined. Raises `OSError`."""
+    folder = data_dir / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_private(folder / "authority.pem", authority)
+    replace_private(folder / "identity.pem", key + certificate)
+
+
+def peer_identity(transport_info: ssl.SSLObject | ssl.SSLSocket | None) -> Identity | None:
+    """Give who is at the other end, from its verified certificate; `None` when it showed none, or no name of ours."""
+    if transport_info is None:
+        return None
+    return identity_of(transport_info.getpeercert())
+
+
+def identity_of(certificate: Mapping[str, Any] | None) -> Identity | None:
+    """Give the holder of a verified certificate as `getpeercert` tells it."""
+    for kind, value in (certificate or {}).get("subjectAltName", ()):
+        if kind == "URI":
+            return _parse(value)
+    return None
+
+
+def begins(certificate: Mapping[str, Any]) -> datetime:
+    """Give the notBefore of a certificate as `getpeercert` tells it."""
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notBefore"]), UTC)
+
+
+def identity_in(certificate: x509.Certificate) -> Identity | None:
+    """Give the name in a certificate; `None` when it holds none of ours."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    return next((_parse(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)), None)
+
+
+def _identity_in(certificate: x509.Certificate) -> Identity:
+    found = identity_in(certificate)
+    if found is None:
+        raise InvalidInput("the certificate in identity.pem is not of an llmgw cluster", field="tls")
+    return found
+
+
+def _parse(uri: str) -> Identity | None:
+    part, slash, name = uri.removeprefix(_SCHEME).partition("/")
+    if not uri.startswith(_SCHEME) or not slash or not name or part not in set(Part):
+        return None
+    return Identity(part=Part(part), name=name)
+
+
+class _WatchedObject(ssl.SSLObject):
+    """Tells of handshakes that failed for a certificate: event loops keep that to themselves."""
+
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            _log.warning("tls.refused", reason=getattr(error, "verify_message", None) or error.reason)
+            raise
+
+
+class _Watched(ssl.SSLContext):
+    sslobject_class = _WatchedObject

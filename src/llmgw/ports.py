@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from llmgw.schema.event import Event
+from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
 from llmgw.schema.member import Member
@@ -87,6 +88,30 @@ class PutAdminToken(Value, frozen=True, kw_only=True, tag=True):
     token: AdminToken
 
 
+class PutJoinToken(Value, frozen=True, kw_only=True, tag=True):
+    """Insert or replace a join token."""
+
+    token: JoinToken
+
+
+class DeleteJoinToken(Value, frozen=True, kw_only=True, tag=True):
+    """Forget a join token; no-op when absent."""
+
+    id: str
+
+
+class PutEnrolment(Value, frozen=True, kw_only=True, tag=True):
+    """Insert or replace a machine that joined."""
+
+    enrolment: Enrolment
+
+
+class DeleteEnrolment(Value, frozen=True, kw_only=True, tag=True):
+    """Forget that a machine joined (`part/name`); no-op when absent."""
+
+    id: str
+
+
 class PutSetting(Value, frozen=True, kw_only=True, tag=True):
     """Insert or replace a cluster setting."""
 
@@ -110,6 +135,10 @@ Write = (
     | DeleteReplica
     | PutApiKey
     | PutAdminToken
+    | PutJoinToken
+    | DeleteJoinToken
+    | PutEnrolment
+    | DeleteEnrolment
     | PutSetting
     | AppendEvent
 )
@@ -137,6 +166,9 @@ class Store(Protocol):
 
     async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
         """Read all operators' tokens, revoked ones included."""
+
+    async def load_trust(self) -> Trust:
+        """Read join tokens and the machines that joined."""
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

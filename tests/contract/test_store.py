@@ -8,12 +8,16 @@ from msgspec.structs import replace
 
 from llmgw.ports import (
     AppendEvent,
+    DeleteEnrolment,
+    DeleteJoinToken,
     DeleteModel,
     DeleteNode,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
     PutApiKey,
+    PutEnrolment,
+    PutJoinToken,
     PutModel,
     PutNode,
     PutReplica,
@@ -23,6 +27,7 @@ from llmgw.ports import (
 from llmgw.schema.device import Device
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event, Severity
+from llmgw.schema.identity import Enrolment, JoinToken, Part, Trust
 from llmgw.schema.key import AdminRole, AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
@@ -91,6 +96,10 @@ REPLICA = Replica(
 )
 KEY = ApiKey(id="lk_12345678", hash="ab" * 32, name="app", created_at=AT)
 TOKEN = AdminToken(id="lt_12345678", hash="cd" * 32, name="root", role=AdminRole.ADMIN, created_at=AT)
+JOIN_TOKEN = JoinToken(
+    id="lj_12345678", hash="ef" * 32, part=Part.NODE, name="n1", created_at=AT, created_by=TOKEN.id, expires_at=AT
+)
+ENROLMENT = Enrolment(part=Part.NODE, name="n1", joined_at=AT)
 EVERYTHING = (
     PutNode(node=NODE),
     PutModel(model=MODEL),
@@ -98,6 +107,8 @@ EVERYTHING = (
     PutReplica(replica=REPLICA),
     PutApiKey(key=KEY),
     PutAdminToken(token=TOKEN),
+    PutJoinToken(token=JOIN_TOKEN),
+    PutEnrolment(enrolment=ENROLMENT),
     PutSetting(name="hash_key", value="00ff"),
 )
 
@@ -110,6 +121,7 @@ async def test_a_new_store_is_empty(store):
     assert await store.load_fleet() == FleetRows()
     assert await store.load_keys() == ()
     assert await store.load_admin_tokens() == ()
+    assert await store.load_trust() == Trust()
     assert await store.load_settings() == {}
     assert await store.load_events(limit=10) == ()
 
@@ -122,7 +134,15 @@ async def test_what_was_written_is_read_back_equal(store, lead):
     )
     assert await store.load_keys() == (KEY,)
     assert await store.load_admin_tokens() == (TOKEN,)
+    assert await store.load_trust() == Trust(tokens=(JOIN_TOKEN,), enrolments=(ENROLMENT,))
     assert await store.load_settings() == {"hash_key": "00ff"}
+
+
+async def test_join_tokens_and_machines_that_joined_can_be_forgotten(store, lead):
+    await store.leader(lead("a")).apply(EVERYTHING)
+    await store.leader(lead("a")).apply((DeleteJoinToken(id=JOIN_TOKEN.id), DeleteEnrolment(id=ENROLMENT.id)))
+
+    assert await store.load_trust() == Trust()
 
 
 async def test_unknown_stays_unknown_and_none_found_stays_none_found(store, lead):

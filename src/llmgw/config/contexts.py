@@ -52,12 +52,19 @@ def write_contexts(path: Path, contexts: Contexts) -> None:
 
 
 def replace_private(path: Path, text: str) -> None:
-    """Write a file with mode 0600 so that readers see the old or the new one, never a part."""
+    """Write a file with mode 0600 so that readers see the old or the new one, never a part.
+
+    Raises `OSError`; then the old one is there, and nothing of the new one: a part of it would fill a full disk more.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise

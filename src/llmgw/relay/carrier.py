@@ -7,6 +7,7 @@ from llmgw.relay.answer import ResponseParser
 from llmgw.relay.errors import UpstreamBroken, UpstreamError, UpstreamTimeout
 from llmgw.relay.response import UpstreamResponse
 from llmgw.relay.sweep import NEVER
+from llmgw.relay.tls import BUFFER_BYTES, LEAVING
 
 
 class Stale(Exception):
@@ -31,11 +32,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, owner: Owner, name: str) -> None:
+    def __init__(self, owner: Owner, name: str, *, tls: bool = False) -> None:
         self.name = name
-        """`host:port`, for texts and the `host` header."""
+        """`host:port`, with TLS also whose: for texts, and what the pool knows it by."""
         self.deadline = NEVER
         """When the first byte, the next byte, or (idle) the next request is overdue."""
+        self._tls = tls
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._parser = ResponseParser()
@@ -77,6 +79,8 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tell the pool, which closes it again if it is never used."""
         self.transport = cast("asyncio.Transport", transport)
+        if self._tls:
+            self.transport.set_write_buffer_limits(BUFFER_BYTES)
         self._owner.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -135,7 +139,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport.abort()
 
     def leave(self) -> "asyncio.Future[None] | None":
-        """Leave at once: the upstream sees the end of our side.
+        """Leave at once: the upstream sees the end of our side, with TLS it is told (see `LEAVING`).
 
         Gives what waits until it closed its own, at most `linger_s`; `None` when that was 0: the connection is dropped.
         """
@@ -149,7 +153,10 @@ class UpstreamConnection(asyncio.Protocol):
         if self._held:
             self._held = False
             self.transport.resume_reading()
-        self.transport.write_eof()
+        if self._tls:
+            self.transport.write(LEAVING)
+        else:
+            self.transport.write_eof()
         return self._left
 
     def check(self, now: float) -> None:

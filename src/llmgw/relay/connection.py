@@ -10,6 +10,8 @@ from llmgw.relay.limits import Limits
 from llmgw.relay.parser import Refusal, RequestParser, Stage
 from llmgw.relay.request import Request
 from llmgw.relay.sweep import NEVER
+from llmgw.relay.tls import BUFFER_BYTES, LEAVING, ServerTls
+from llmgw.telemetry import log
 
 _MAX_AHEAD = 64 * 1024
 """Bytes of further requests held while one is answered; then the client is not read until its turn."""
@@ -19,6 +21,8 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TCP_INFO = 11
 _CLOSED_BY_PEER = (7, 8)
 """TCP states CLOSE and CLOSE_WAIT, first byte of `tcp_info`."""
+
+_LOG = log.get(__name__)
 
 
 class Host(Protocol):
@@ -48,8 +52,10 @@ class ClientConnection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, tls: ServerTls | None = None) -> None:
         self._host = host
+        self._tls = tls
+        self._says_leaving = tls is not None and tls.refuse is not None
         self._loop = asyncio.get_running_loop()
         self._parser = RequestParser(host.limits)
         self._stage = Stage.BETWEEN
@@ -78,6 +84,8 @@ class ClientConnection(asyncio.Protocol):
         """Begin, or refuse when there are too many connections."""
         self.transport = cast("asyncio.Transport", transport)
         self._deadline = self._loop.time() + self._host.limits.header_timeout_s
+        if self._tls is not None and not self._admit(self._tls):
+            return
         if not self._host.opened(self):
             self._refuse(Refusal(503, "too_many_connections", "too many open connections; try again shortly"))
 
@@ -89,18 +97,16 @@ class ClientConnection(asyncio.Protocol):
             self._take(data)
             return
         self._ahead += data
+        if self._says_leaving:
+            self._caller_left()
+            return
         if len(self._ahead) > _MAX_AHEAD and not self._held:
             self._held = True
             self.transport.pause_reading()
 
     def eof_received(self) -> bool:
         """Note that the client left (or shut down its sending side, which is taken for the same)."""
-        exchange = self._exchange
-        if exchange is None or not exchange.stays:
-            self._leave()
-            return False
-        exchange.client_left()
-        return True
+        return self._caller_left() and self._tls is None  # TLS ends both sides
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Note that the connection is gone."""
@@ -151,7 +157,8 @@ class ClientConnection(asyncio.Protocol):
         """Go on with the next request."""
         self._exchange = None
         if self._lingering:
-            if not self.transport.is_closing():
+            # With TLS the end of our side would end the client's too: it sees the refusal's end by its length.
+            if self._tls is None and not self.transport.is_closing():
                 self.transport.write_eof()
             return
         self._deadline = self._loop.time() + self._host.limits.keep_alive_s
@@ -169,7 +176,30 @@ class ClientConnection(asyncio.Protocol):
 
     # --------------------------------------------------------------------------------------------------
 
+    def _admit(self, tls: ServerTls) -> bool:
+        """Look at the certificate; close the connection of a peer that is turned away."""
+        self.transport.set_write_buffer_limits(BUFFER_BYTES)
+        why = None if tls.refuse is None else tls.refuse(self.transport.get_extra_info("ssl_object"))
+        if why is None:
+            return True
+        _LOG.warning("tls.peer_refused", peer=_host(self.transport), reason=why)
+        self._lingering = True  # what came with the handshake is not read
+        self.transport.abort()
+        return False
+
+    def _caller_left(self) -> bool:
+        """Note that the caller left; False when the connection is done with, True when it stays for the handler."""
+        exchange = self._exchange
+        if exchange is None or not exchange.stays:
+            self._leave()
+            return False
+        exchange.client_left()
+        return True
+
     def _take(self, data: bytes) -> None:
+        if self._says_leaving and data == LEAVING:
+            self.transport.close()  # it left in the moment its answer was complete
+            return
         parser = self._parser
         rest = parser.feed(data) if data else b""
         if parser.requests:
@@ -202,6 +232,8 @@ class ClientConnection(asyncio.Protocol):
         if self._host.draining:
             exchange.keep_alive = False
         self._host.answer(exchange)
+        if self._says_leaving and self._ahead:
+            self._caller_left()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Answer with an error and end the connection."""
@@ -227,3 +259,8 @@ class ClientConnection(asyncio.Protocol):
             return False
         (state,) = struct.unpack("B", sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1))
         return state in _CLOSED_BY_PEER
+
+
+def _host(transport: asyncio.Transport) -> str | None:
+    address = transport.get_extra_info("peername")
+    return str(address[0]) if address else None

@@ -13,6 +13,7 @@ from llmgw.relay.exchange import Exchange, Handler, Headers
 from llmgw.relay.limits import Limits
 from llmgw.relay.parser import Refusal
 from llmgw.relay.sweep import Sweep
+from llmgw.relay.tls import HANDSHAKE_S, SHUTDOWN_S, ServerTls
 from llmgw.telemetry import log
 
 _LOG = log.get(__name__)
@@ -59,10 +60,20 @@ class HttpServer:
         """Requests whose handler runs now."""
         return len(self._answers)
 
-    async def serve(self, sock: socket.socket) -> None:
+    async def serve(self, sock: socket.socket, tls: ServerTls | None = None) -> None:
         """Begin to accept on `sock` (bound; listening or not) and return. May be called for several sockets."""
         loop = asyncio.get_running_loop()
-        listener = await loop.create_server(lambda: ClientConnection(self), sock=sock, backlog=_BACKLOG)
+        if tls is None:
+            listener = await loop.create_server(lambda: ClientConnection(self), sock=sock, backlog=_BACKLOG)
+        else:
+            listener = await loop.create_server(
+                lambda: ClientConnection(self, tls),
+                sock=sock,
+                backlog=_BACKLOG,
+                ssl=tls.context,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=SHUTDOWN_S,
+            )
         self._listeners.append(listener)
 
     def stop_accepting(self) -> None:

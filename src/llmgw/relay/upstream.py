@@ -1,9 +1,11 @@
-"""The client side: pooled keep-alive connections to upstreams, HTTP/1.1 without TLS."""
+"""The client side: pooled keep-alive connections to upstreams, HTTP/1.1, without TLS or with the upstream's name checked."""
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 from llmgw.relay.carrier import Stale, UpstreamConnection
@@ -11,11 +13,15 @@ from llmgw.relay.errors import UpstreamBroken, UpstreamUnreachable
 from llmgw.relay.hop_by_hop import not_forwarded
 from llmgw.relay.response import UpstreamResponse
 from llmgw.relay.sweep import Sweep
+from llmgw.relay.tls import SHUTDOWN_S, ClientTls
 from llmgw.schema.errors import InvalidInput
 
 __all__ = ["Endpoint", "UpstreamPool", "UpstreamResponse"]
 
 _REPLACED = frozenset((b"host", b"expect"))
+
+
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,38 +30,52 @@ class Endpoint:
 
     host: str
     port: int
+    peer: str | None = None
+    """The name its certificate must show; `None`: it is asked without TLS."""
 
     @classmethod
-    def from_url(cls, url: str) -> "Endpoint":
-        """Take host and port (default 80) of an `http://` URL; its path is ignored. Raises `InvalidInput`."""
+    def from_url(cls, url: str, *, peer: str | None = None) -> "Endpoint":
+        """Take host and port (default 80) of an `http://` URL; its path is ignored. Raises `InvalidInput`.
+
+        With `peer`, `https://` (default port 443) is taken as well, and asked with TLS.
+        """
         try:
             parts = urlsplit(url)
-            host, port = parts.hostname, parts.port or 80
+            host, port = parts.hostname, parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError:
             parts, host, port = urlsplit(""), None, 0
-        if parts.scheme != "http" or not host:
+        secure = parts.scheme == "https" and bool(peer)
+        if (parts.scheme != "http" and not secure) or not host:
             raise InvalidInput(
                 f"{url!r} is not the URL of an upstream", hint="write http://host:port", field="endpoint"
             )
-        return cls(host, port)
+        return cls(host, port, peer if secure else None)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class UpstreamPool:
-    """Connections of one process to all its upstreams.
+    """Connections of one process to all its upstreams. `tls` is for those that have a name (`Endpoint.peer`).
 
     `idle_s` must stay below the upstream's own keep-alive time: llama.cpp closes after 5 s.
     """
 
-    def __init__(self, *, connect_timeout_s: float = 2.0, idle_s: float = 4.0, max_idle_per_endpoint: int = 64) -> None:
+    def __init__(
+        self,
+        *,
+        connect_timeout_s: float = 2.0,
+        idle_s: float = 4.0,
+        max_idle_per_endpoint: int = 64,
+        tls: ClientTls | None = None,
+    ) -> None:
         self._connect_timeout_s = connect_timeout_s
         self._idle_s = idle_s
         self._max_idle = max_idle_per_endpoint
         self._idle: dict[str, deque[UpstreamConnection]] = {}
         self._open: set[UpstreamConnection] = set()
         self._sweep = Sweep()
+        self._tls = tls
         self._closing = False
 
     async def request(
@@ -83,6 +103,8 @@ class UpstreamPool:
         """
         name = str(endpoint)
         wire = _render(name, method, path, headers, body)
+        if endpoint.peer is not None:
+            name = f"{endpoint.peer} at {name}"
         head_only = method == "HEAD"
         connection = self._take(name)
         if connection is not None:
@@ -152,6 +174,8 @@ class UpstreamPool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
+                if endpoint.peer is not None:
+                    return await self._dial_tls(endpoint, endpoint.peer, name)
                 _, connection = await loop.create_connection(
                     lambda: UpstreamConnection(self, name), endpoint.host, endpoint.port
                 )
@@ -159,6 +183,25 @@ class UpstreamPool:
             raise UpstreamUnreachable(f"upstream {name} took no connection in {self._connect_timeout_s:g} s") from error
         except OSError as error:
             raise UpstreamUnreachable(f"cannot connect to upstream {name}: {error.strerror or error}") from error
+        return connection
+
+    async def _dial_tls(self, endpoint: Endpoint, peer: str, name: str) -> UpstreamConnection:
+        """Dial, and look who is there before a byte of a request is sent."""
+        tls = self._tls
+        if tls is None:
+            raise UpstreamUnreachable(f"upstream {name} wants TLS, which this process is not set up for")
+        transport, connection = await asyncio.get_running_loop().create_connection(
+            lambda: UpstreamConnection(self, name, tls=True),
+            endpoint.host,
+            endpoint.port,
+            ssl=tls.context,
+            server_hostname="",  # names are those of the cluster, checked below
+            ssl_shutdown_timeout=SHUTDOWN_S,
+        )
+        why = tls.refuse(cast("ssl.SSLObject", transport.get_extra_info("ssl_object")), peer)
+        if why is not None:
+            connection.drop()
+            raise UpstreamUnreachable(f"upstream {name} is refused: {why}")
         return connection
 
 

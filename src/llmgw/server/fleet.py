@@ -9,9 +9,22 @@ from msgspec.structs import replace
 
 from llmgw.core.demand import ModelLoad
 from llmgw.core.snapshot import Snapshot
-from llmgw.ports import Clock, FleetRows, PutAdminToken, PutApiKey, PutSetting, Store, Write
+from llmgw.ports import (
+    Clock,
+    DeleteEnrolment,
+    DeleteJoinToken,
+    FleetRows,
+    PutAdminToken,
+    PutApiKey,
+    PutEnrolment,
+    PutJoinToken,
+    PutSetting,
+    Store,
+    Write,
+)
 from llmgw.schema.demand import MetricSample, ModelDemand
 from llmgw.schema.errors import LlmgwError, NoLeader, StoreUnavailable
+from llmgw.schema.identity import Enrolment, Identity, JoinToken
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseStatus, Standing
 from llmgw.schema.link import LogReply
@@ -96,6 +109,8 @@ class Fleet:
         self._rows = FleetRows()
         self._api_keys: dict[str, ApiKey] = {}
         self._admin_tokens: dict[str, AdminToken] = {}
+        self._join_tokens: dict[str, JoinToken] = {}
+        self._enrolments: dict[str, Enrolment] = {}
         self._settings: dict[str, str] = {}
         self._writing = asyncio.Lock()
         self._changing: set[asyncio.Future[None]] = set()
@@ -134,6 +149,15 @@ class Fleet:
     def admin_tokens(self) -> tuple[AdminToken, ...]:
         """All operators' tokens, revoked ones included, by id."""
         return tuple(self._admin_tokens[token_id] for token_id in sorted(self._admin_tokens))
+
+    @property
+    def join_tokens(self) -> tuple[JoinToken, ...]:
+        """Join tokens that were not forgotten yet, by id."""
+        return tuple(self._join_tokens[token_id] for token_id in sorted(self._join_tokens))
+
+    def enrolment(self, identity: Identity) -> Enrolment | None:
+        """Give when a machine joined; `None` when it never did, or was removed."""
+        return self._enrolments.get(f"{identity.part}/{identity.name}")
 
     @property
     def hash_key(self) -> bytes:
@@ -283,12 +307,15 @@ class Fleet:
             version = await self._store.load_version()
             settings = await self._store.load_settings()
             tokens = await self._store.load_admin_tokens()
+            trust = await self._store.load_trust()
             keys = await self._store.load_keys()
             rows = await self._store.load_fleet()
         self._rows = ordered(rows)
         self._settings = settings
         self._admin_tokens = {token.id: token for token in tokens}
         self._api_keys = {key.id: key for key in keys}
+        self._join_tokens = {token.id: token for token in trust.tokens}
+        self._enrolments = {enrolment.id: enrolment for enrolment in trust.enrolments}
         self._version = version
         self._epoch = None if fence is None else fence.epoch
         self._doubt = False
@@ -323,6 +350,14 @@ class Fleet:
                     self._api_keys[key.id] = key
                 case PutAdminToken(token=token):
                     self._admin_tokens[token.id] = token
+                case PutJoinToken(token=join_token):
+                    self._join_tokens[join_token.id] = join_token
+                case DeleteJoinToken(id=join_token_id):
+                    self._join_tokens.pop(join_token_id, None)
+                case PutEnrolment(enrolment=enrolment):
+                    self._enrolments[enrolment.id] = enrolment
+                case DeleteEnrolment(id=enrolment_id):
+                    self._enrolments.pop(enrolment_id, None)
                 case PutSetting(name=name, value=value):
                     self._settings[name] = value
                 case _:

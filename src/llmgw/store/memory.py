@@ -11,12 +11,16 @@ from msgspec.structs import replace
 from llmgw.ports import (
     AppendEvent,
     Clock,
+    DeleteEnrolment,
+    DeleteJoinToken,
     DeleteModel,
     DeleteNode,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
     PutApiKey,
+    PutEnrolment,
+    PutJoinToken,
     PutModel,
     PutNode,
     PutReplica,
@@ -26,6 +30,7 @@ from llmgw.ports import (
 )
 from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
 from llmgw.schema.event import Event
+from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
 from llmgw.schema.member import Member
@@ -64,6 +69,13 @@ class MemoryStore:
     async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
         """Read all operators' tokens, revoked ones included."""
         return await self._rows.run("load_admin_tokens", lambda rows: _by_id(rows.tables.admin_tokens))
+
+    async def load_trust(self) -> Trust:
+        """Read join tokens and the machines that joined."""
+        return await self._rows.run(
+            "load_trust",
+            lambda rows: Trust(tokens=_by_id(rows.tables.join_tokens), enrolments=_by_id(rows.tables.enrolments)),
+        )
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""
@@ -175,6 +187,8 @@ class _Tables:
     replicas: dict[str, Replica] = field(default_factory=dict)
     api_keys: dict[str, ApiKey] = field(default_factory=dict)
     admin_tokens: dict[str, AdminToken] = field(default_factory=dict)
+    join_tokens: dict[str, JoinToken] = field(default_factory=dict)
+    enrolments: dict[str, Enrolment] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     events: dict[int, Event] = field(default_factory=dict)
     last_seq: int = 0
@@ -196,7 +210,7 @@ class _Tables:
         found = [event for seq, event in self.events.items() if before is None or seq < before]
         return tuple(reversed(found))[:limit]
 
-    def carry_out(self, write: Write) -> None:  # noqa: C901 - a table of writes, one line each
+    def carry_out(self, write: Write) -> None:  # noqa: C901, PLR0912 - a table of writes, one line each
         match write:
             case PutNode(node=node):
                 self.nodes[node.id] = node
@@ -217,6 +231,14 @@ class _Tables:
                 self.api_keys[key.id] = key
             case PutAdminToken(token=token):
                 self.admin_tokens[token.id] = token
+            case PutJoinToken(token=join_token):
+                self.join_tokens[join_token.id] = join_token
+            case DeleteJoinToken(id=join_token_id):
+                self.join_tokens.pop(join_token_id, None)
+            case PutEnrolment(enrolment=enrolment):
+                self.enrolments[enrolment.id] = enrolment
+            case DeleteEnrolment(id=enrolment_id):
+                self.enrolments.pop(enrolment_id, None)
             case PutSetting(name=name, value=value):
                 self.settings[name] = value
             case AppendEvent(event=event):

@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 from llmgw.ports import FleetRows, Write
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.event import Event
+from llmgw.schema.identity import Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
@@ -65,6 +66,10 @@ class SqlStore:
     async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
         """Read all operators' tokens, revoked ones included."""
         return await self._calls.run("load_admin_tokens", statements.load_admin_tokens, write=False)
+
+    async def load_trust(self) -> Trust:
+        """Read join tokens and the machines that joined."""
+        return await self._calls.run("load_trust", statements.load_trust, write=False)
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

@@ -10,12 +10,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from llmgw.ports import (
     AppendEvent,
+    DeleteEnrolment,
+    DeleteJoinToken,
     DeleteModel,
     DeleteNode,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
     PutApiKey,
+    PutEnrolment,
+    PutJoinToken,
     PutModel,
     PutNode,
     PutReplica,
@@ -25,6 +29,7 @@ from llmgw.ports import (
 )
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event
+from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
@@ -58,6 +63,14 @@ def load_keys(connection: Connection) -> tuple[ApiKey, ...]:
 def load_admin_tokens(connection: Connection) -> tuple[AdminToken, ...]:
     """Read all operators' tokens."""
     return _all(connection, tables.admin_tokens, AdminToken)
+
+
+def load_trust(connection: Connection) -> Trust:
+    """Read join tokens and the machines that joined."""
+    return Trust(
+        tokens=_all(connection, tables.join_tokens, JoinToken),
+        enrolments=_all(connection, tables.enrolments, Enrolment),
+    )
 
 
 def load_settings(connection: Connection) -> dict[str, str]:
@@ -137,7 +150,7 @@ _Row = dict[str, str] | None
 """A row's columns beside its id; `None` is no row."""
 
 
-def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901 - a table of writes, one line each
+def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901, PLR0912 - a table of writes, one line each
     match write:
         case PutNode(node=node):
             return ((tables.nodes, node.id, _body(node)),)
@@ -157,6 +170,14 @@ def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901 - 
             return ((tables.api_keys, key.id, _body(key)),)
         case PutAdminToken(token=token):
             return ((tables.admin_tokens, token.id, _body(token)),)
+        case PutJoinToken(token=join_token):
+            return ((tables.join_tokens, join_token.id, _body(join_token)),)
+        case DeleteJoinToken(id=join_token_id):
+            return ((tables.join_tokens, join_token_id, None),)
+        case PutEnrolment(enrolment=enrolment):
+            return ((tables.enrolments, enrolment.id, _body(enrolment)),)
+        case DeleteEnrolment(id=enrolment_id):
+            return ((tables.enrolments, enrolment_id, None),)
         case PutSetting(name=name, value=value):
             return ((tables.settings, name, {"value": value}),)
         case AppendEvent():

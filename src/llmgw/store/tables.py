@@ -19,6 +19,8 @@ replicas = _values("replicas")
 api_keys = _values("api_keys")
 admin_tokens = _values("admin_tokens")
 control_planes = _values("control_planes")
+join_tokens = _values("join_tokens")
+enrolments = _values("enrolments")
 settings = Table("settings", metadata, Column("id", String, primary_key=True), Column("value", String, nullable=False))
 events = Table(
     "events",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from llmgw.ports import FleetRows, LeaderStore, Write
 from llmgw.schema.event import Event
+from llmgw.schema.identity import Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
@@ -35,6 +36,10 @@ class FaultyStore:
     async def load_admin_tokens(self) -> tuple[AdminToken, ...]:
         """Read all operators' tokens."""
         return await self._store.load_admin_tokens()
+
+    async def load_trust(self) -> Trust:
+        """Read join tokens and the machines that joined."""
+        return await self._store.load_trust()
 
     async def load_settings(self) -> dict[str, str]:
         """Read the settings."""

@@ -1,0 +1,13 @@
+"""Join tokens, and the machines that joined."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Make both tables."""
+    for name in ("join_tokens", "enrolments"):
+        op.create_table(name, sa.Column("id", sa.String, primary_key=True), sa.Column("body", sa.Text, nullable=False))

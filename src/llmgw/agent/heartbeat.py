@@ -22,7 +22,7 @@ class Heart:
         self,
         *,
         node: str,
-        token_file: Path,
+        token_file: Path | None,
         heartbeat_s: float,
         facts: Callable[[], NodeFacts],
         reports: Callable[[], tuple[ShardReport, ...]],
@@ -42,7 +42,7 @@ class Heart:
 
     def hello(self) -> Hello:
         """Compose the first message of a stream. Raises `OSError` when the token cannot be read."""
-        token = self._token_file.read_text().strip()
+        token = "" if self._token_file is None else self._token_file.read_text().strip()
         self._told, obeyed = self._facts(), self._obeyed()
         self._replies.clear()
         return Hello(

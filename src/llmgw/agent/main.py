@@ -24,7 +24,8 @@ def run(config: AgentConfig) -> int:
     log.configure(level=config.log_level, style=config.log_format, process="agent")
     proc.become_subreaper()
     make_data_dir(config.data_dir)
-    _check_token(Path(config.token_file))
+    if config.token_file is not None:
+        _check_token(Path(config.token_file))
     state = LocalState(config.data_dir)
     state.open()
     try:

@@ -46,7 +46,7 @@ class Agent:
         self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s)
         self._heart = Heart(
             node=state.node_id(config.node_id),
-            token_file=Path(config.token_file),
+            token_file=None if config.token_file is None else Path(config.token_file),
             heartbeat_s=config.heartbeat_s,
             facts=lambda: self._discovery.facts,
             reports=self._supervisor.reports,

@@ -7,7 +7,7 @@ from msgspec import Meta
 from llmgw.config.bounds import Pause, Seconds, Verbosity
 from llmgw.config.fabric import FabricConfig, check_fabrics
 from llmgw.config.logging import LogFormat, LogLevel
-from llmgw.config.tls import split_address
+from llmgw.config.tls import Tls, split_address
 from llmgw.schema.device import Device
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
@@ -20,8 +20,10 @@ class AgentConfig(Value, frozen=True, kw_only=True):
     """Folder for logs, state and keys of engines; made with mode 0700."""
     servers: tuple[str, ...]
     """Agent addresses of all control planes, `host:port`."""
-    token_file: str
-    """File with the token the control plane expects."""
+    token_file: str | None = None
+    """File with the token the control plane expects; not with `tls = "on"`."""
+    tls: Tls = Tls.LOOPBACK
+    """`on`: mutual TLS with the certificate that `llmgw agent join` gets, to control planes and at the door."""
     node_id: str | None = None
     """Chosen once, kept in `data_dir/node-id`; default the host name."""
     address: str | None = None
@@ -56,6 +58,14 @@ class AgentConfig(Value, frozen=True, kw_only=True):
         if not self.servers:
             raise InvalidInput(
                 "servers is empty", hint='name a control plane: servers = ["host:8801"]', field="servers"
+            )
+        if (self.token_file is None) is not (self.tls is Tls.ON):
+            raise InvalidInput(
+                'token_file and tls = "on" exclude each other: a certificate takes the place of the token'
+                if self.token_file is not None
+                else "token_file is missing",
+                hint='with tls = "on", run llmgw agent join; else name the file with the control plane\'s token',
+                field="token_file",
             )
         for server in self.servers:
             split_address(server, field="servers")

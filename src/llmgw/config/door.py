@@ -1,7 +1,7 @@
 """Configuration of the node door."""
 
 from llmgw.config.logging import LogFormat, LogLevel
-from llmgw.config.tls import refuse_open_address
+from llmgw.config.tls import Tls, refuse_open_address
 from llmgw.schema.value import Value
 
 
@@ -11,8 +11,9 @@ class DoorConfig(Value, frozen=True, kw_only=True):
     data_dir: str
     """Folder with `door.sock`, over which the agent hands in shards and readings."""
     listen: str = "127.0.0.1:8802"
-    tls: str = ""
-    """`off` allows an address beyond loopback without TLS."""
+    tls: Tls = Tls.LOOPBACK
+    """`on`: mutual TLS with the cluster's certificates (docs/how-to/trust-across-machines.md). `off` allows an address
+    beyond loopback without TLS."""
     log_level: LogLevel = LogLevel.INFO
     """`debug`, `info`, `warning` or `error`."""
     log_format: LogFormat = LogFormat.AUTO

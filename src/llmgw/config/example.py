@@ -20,6 +20,10 @@ _EXAMPLES: dict[str, Any] = {
 """Values for keys without a default, or whose default says little."""
 
 
+_SET = frozenset({"token_file"})
+"""Keys with a default that an example sets: it would not be a valid file without one of them."""
+
+
 def render(kind: type[msgspec.Struct], process: str) -> str:
     """Give a TOML file with every key of `kind`: required ones set, the others commented out at their default."""
     texts = field_texts(kind)
@@ -31,7 +35,7 @@ def render(kind: type[msgspec.Struct], process: str) -> str:
         if field.name in _TABLES:
             tables += [*comment, *_TABLES[field.name], ""]
             continue
-        sign = "" if field.required else "# "
+        sign = "" if field.required or field.name in _SET else "# "
         shown = '""' if value is None else _toml(value)
         lines += [*comment, f"{sign}{field.encode_name} = {shown}", ""]
     return "\n".join([*lines, *tables]).rstrip() + "\n"

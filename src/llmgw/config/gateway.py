@@ -2,7 +2,7 @@
 
 from llmgw.config.bounds import Bytes, Count, Most, Pause, Seconds, Workers
 from llmgw.config.logging import LogFormat, LogLevel
-from llmgw.config.tls import refuse_open_address
+from llmgw.config.tls import Tls, refuse_open_address
 from llmgw.schema.value import Value
 
 
@@ -16,8 +16,9 @@ class GatewayConfig(Value, frozen=True, kw_only=True):
     name: str = "gateway-1"
     listen: str = "127.0.0.1:8000"
     workers: Workers = 2
-    tls: str = ""
-    """`off` allows an address beyond loopback without TLS."""
+    tls: Tls = Tls.LOOPBACK
+    """`on`: mutual TLS with the cluster's certificates (docs/how-to/trust-across-machines.md). `off` allows an address
+    beyond loopback without TLS."""
     max_body_bytes: Bytes = 32 * 1024 * 1024
     max_header_bytes: Bytes = 64 * 1024
     header_timeout_s: Seconds = 20.0

@@ -4,7 +4,7 @@ from llmgw.config.availability import check_floating, check_patroni
 from llmgw.config.bounds import Count, Grace, Pause, Seconds, Silence
 from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.prometheus import check_prometheus
-from llmgw.config.tls import refuse_open_address
+from llmgw.config.tls import Tls, refuse_open_address
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
 
@@ -33,13 +33,22 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     `postgresql://llmgw@db1:5432/llmgw?sslmode=require` (needs the extra `postgres`); a password belongs in the
     environment as `LLMGW_STORE_PASSWORD`, or in a file named by `passfile` in the URL, not in the URL itself.
     Default SQLite in `data_dir/llmgw.db`."""
+    api_certificate_file: str | None = None
+    """With `tls = "on"`: certificate (PEM, with its chain) that API and console show, where people's browsers should
+    not be asked to trust the cluster's authority; default a certificate of the cluster."""
+    api_key_file: str | None = None
+    """The key of `api_certificate_file`."""
+    host_names: tuple[str, ...] = ()
+    """Further names and addresses this control plane is reached by, for its certificate. Those in `api_url`,
+    `agent_address`, the listening addresses and `floating_address` are in it anyway."""
     agent_token_file: str | None = None
     """File with the token agents present; default `data_dir/agent-token`, made when absent."""
     credentials_file: str | None = None
     """First API key and admin token: taken from it when it exists, else made and written there (mode 0600).
     Default `data_dir/credentials.json`."""
-    tls: str = ""
-    """`off` allows addresses beyond loopback without TLS."""
+    tls: Tls = Tls.LOOPBACK
+    """`on`: mutual TLS with the cluster's certificates (docs/how-to/trust-across-machines.md). `off` allows addresses
+    beyond loopback without TLS."""
     backoff_base_s: Pause = 2.0
     """Seconds before the second start after a failed one; doubles with each failure."""
     backoff_max_s: Pause = 60.0
@@ -80,6 +89,12 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         refuse_open_address(self.api_listen, self.tls, field="api_listen")
         refuse_open_address(self.agent_listen, self.tls, field="agent_listen")
+        if (self.api_certificate_file is None) is not (self.api_key_file is None):
+            raise InvalidInput("api_certificate_file and api_key_file need each other", field="api_key_file")
+        if self.api_certificate_file is not None and self.tls is not Tls.ON:
+            raise InvalidInput(
+                'api_certificate_file says nothing without tls = "on"', hint='write tls = "on"', field="tls"
+            )
         check_patroni(self.patroni, ca_file=self.patroni_ca_file, store_url=self.store_url)
         check_floating(self.floating_address)
         check_prometheus(

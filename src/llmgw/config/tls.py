@@ -1,10 +1,22 @@
-"""Which addresses may be served without TLS."""
+"""How a process's connections are secured, and which addresses may be served without."""
 
 import ipaddress
+from enum import StrEnum
 
 from llmgw.schema.errors import InvalidInput
 
 _MAX_PORT = 65535
+
+
+class Tls(StrEnum):
+    """How connections between machines are secured."""
+
+    LOOPBACK = ""
+    """Not at all; so only addresses of this machine are allowed."""
+    ON = "on"
+    """Mutual TLS with the certificates of the cluster."""
+    OFF = "off"
+    """Not at all, on any address."""
 
 
 def split_address(address: str, *, field: str) -> tuple[str, int]:
@@ -19,14 +31,14 @@ def split_address(address: str, *, field: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def refuse_open_address(address: str, tls: str, *, field: str) -> None:
-    """Refuse an address beyond loopback unless `tls = "off"` is written out."""
+def refuse_open_address(address: str, tls: Tls, *, field: str) -> None:
+    """Refuse an address beyond loopback unless `tls` says how it is secured, or that it is not."""
     host, _ = split_address(address, field=field)
-    if is_loopback(host) or tls == "off":
+    if is_loopback(host) or tls is not Tls.LOOPBACK:
         return
     raise InvalidInput(
         f"{field} = {address!r} is reachable from other machines without TLS",
-        hint='bind 127.0.0.1, or write tls = "off" if the network is yours alone',
+        hint='bind 127.0.0.1, or write tls = "on" (or tls = "off" if the network is yours alone)',
         field=field,
     )
 

@@ -232,7 +232,7 @@ class ClientConnection(asyncio.Protocol):
         if self._host.draining:
             exchange.keep_alive = False
         self._host.answer(exchange)
-        if self._says_leaving and self._ahead:
+        if self._says_leaving and (self._ahead or self._parser.refusal):
             self._caller_left()
 
     def _refuse(self, refusal: Refusal) -> None:

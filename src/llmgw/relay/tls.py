@@ -14,9 +14,8 @@ SHUTDOWN_S = 15.0
 """Seconds a peer has to take what was written and to answer the end of a connection; then the connection is dropped."""
 BUFFER_BYTES = 64 * 1024
 """Bytes written and not yet taken, as without TLS (there it is asyncio's default) before the writer is paused."""
-LEAVING = b"\n"
-"""Sent within an answer: its caller left. An empty line between requests is nothing to HTTP/1.1 (RFC 9112, 2.2), and
-one byte cannot come in parts."""
+LEAVING = b"-"
+"""Sent within an answer: its caller left. No request begins with it, and one byte cannot come in parts."""
 
 
 @dataclass(frozen=True, slots=True)

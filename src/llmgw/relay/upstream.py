@@ -1,4 +1,4 @@
-"""The client side: pooled keep-alive connections to upstreams, HTTP/1.1, without TLS or with the upstream's name checked."""
+"""The client side: pooled keep-alive connections to upstreams, HTTP/1.1, with TLS where an upstream's name is known."""
 
 import asyncio
 import ssl

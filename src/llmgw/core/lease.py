@@ -205,6 +205,7 @@ def status(state: LeaseState, numbers: Numbers, now: float) -> LeaseStatus:
         renew_age_s=None if state.renewed_at is None else now - state.renewed_at,
         term=state.term,
         lapsed_s=now - valid_until if standing is Standing.LAPSED and valid_until is not None else None,
+        abstains=now < state.abstain_until,
     )
 
 

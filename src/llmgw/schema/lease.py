@@ -60,3 +60,5 @@ class LeaseStatus(Value, frozen=True, kw_only=True):
     """Seconds since the lease lapsed; `None` unless it is lapsed."""
     store_problem: str | None = None
     """Why the last call to the store failed; `None` when it answered."""
+    abstains: bool = False
+    """It leaves the lease to others for now, whatever the row says."""

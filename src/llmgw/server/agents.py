@@ -24,6 +24,7 @@ from llmgw.schema.link import (
     ServerMessage,
     Welcome,
 )
+from llmgw.server.asked import Asked
 from llmgw.server.live import Live, LiveNodes
 from llmgw.telemetry import log
 
@@ -91,12 +92,14 @@ class Agents:
         clock: Clock,
         hearing: Clock | None = None,
         directory: Directory | None = None,
+        asked: Asked | None = None,
     ) -> None:
         self._live = live
         self._lease = lease
         self._clock = clock
         self._hearing = hearing or clock
         self._directory = directory
+        self._asked = asked or Asked(clock)
         self._open = False
         self._streams: dict[str, Stream] = {}
         self._waiting: set[asyncio.Future[None]] = set()
@@ -109,6 +112,7 @@ class Agents:
     def open(self) -> None:
         """Take on agents from now on."""
         self._open = True
+        self._asked.forget()
         self.look()
 
     def close(self, reason: str) -> None:
@@ -169,6 +173,8 @@ class Agents:
 
         So a thousand agents that lost their leader do not dial again and again, and are there when one leads.
         """
+        if not self._open:
+            self._asked.note(hello.node)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
                 while self._undecided(hello):

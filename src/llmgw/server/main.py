@@ -55,6 +55,7 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
                 group.create_task(plane.hub.run()),
                 group.create_task(plane.members.run()),
                 group.create_task(plane.standby.relay()),
+                group.create_task(plane.handing_over.run()),
                 group.create_task(plane.metrics.measure_lag(clock)),
                 group.create_task(plane.hearing.run()),
                 group.create_task(plane.history.run()),

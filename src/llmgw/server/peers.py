@@ -12,6 +12,7 @@ import msgspec
 from llmgw.schema.demand import DemandReport
 from llmgw.schema.errors import NoLeader
 from llmgw.schema.floating import HostWord
+from llmgw.schema.hand_over import StandbyWord
 from llmgw.schema.value import Value
 
 ASK_S = 1.0
@@ -23,6 +24,8 @@ FORWARDED_BY = "x-llmgw-forwarded-by"
 """Names who forwarded a request: it is not forwarded a second time."""
 DEMAND_PATH = "/peer/v1/demand"
 HOST_PATH = "/peer/v1/host"
+STANDBY_PATH = "/peer/v1/standby"
+"""GET: what a standby says of itself. POST: have it leave the lease alone for `seconds`."""
 
 _PASSED_ON = frozenset({"authorization", "content-type", "accept"})
 _GIVEN_BACK = frozenset({"content-type", "cache-control", "www-authenticate"})
@@ -70,6 +73,26 @@ class Peers:
         """Ask the control plane at `api` for its host's word on the floating address."""
         found: HostWord | None = await self._ask(api + HOST_PATH, HostWord)
         return found
+
+    async def standby_word(self, api: str, *, secret: str) -> StandbyWord | None:
+        """Ask the control plane at `api` whose agents ask it, and whether it would lead."""
+        headers = {"authorization": f"Bearer {secret}"}
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError, msgspec.MsgspecError):
+            async with self._open().get(api + STANDBY_PATH, headers=headers, timeout=_within(ASK_S)) as answer:
+                if answer.status == HTTPStatus.OK:
+                    return msgspec.json.decode(await _whole(answer), type=StandbyWord)
+        return None
+
+    async def ask_to_wait(self, api: str, seconds: float, *, secret: str) -> bool:
+        """Have the control plane at `api` leave the lease alone for so long; False when it did not say yes."""
+        headers = {"authorization": f"Bearer {secret}", "content-type": "application/json"}
+        body = msgspec.json.encode({"seconds": seconds})
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+            async with self._open().post(
+                api + STANDBY_PATH, data=body, headers=headers, timeout=_within(ASK_S)
+            ) as answer:
+                return answer.status == HTTPStatus.OK
+        return False
 
     async def forward(
         self, api: str, method: str, target: str, *, headers: Mapping[str, str], body: bytes, leader: str

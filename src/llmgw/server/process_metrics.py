@@ -13,6 +13,7 @@ LAG_STEP_S = 0.1
 _LAG = "llmgw_loop_lag_seconds"
 _CALLS = "llmgw_store_call_seconds"
 _ERRORS = "llmgw_store_errors"
+_HAND_OVERS = "llmgw_lease_hand_overs"
 
 
 class ProcessMetrics:
@@ -23,6 +24,7 @@ class ProcessMetrics:
         self._lag = _Histogram(_buckets(_LAG))
         self._calls: dict[str, _Histogram] = {}
         self._errors: dict[tuple[str, str], int] = {}
+        self._hand_overs = 0
 
     async def measure_lag(self, clock: Clock) -> None:
         """Note how late the loop wakes up, until cancelled."""
@@ -43,10 +45,16 @@ class ProcessMetrics:
             if code is not None:
                 self._errors[call, code] = self._errors.get((call, code), 0) + 1
 
+    def handed_over(self) -> None:
+        """Note that the lead was handed over since agents reach another control plane and not this one."""
+        with self._lock:
+            self._hand_overs += 1
+
     def samples(self) -> tuple[MetricSample, ...]:
         """Give everything, cumulative, by the names of the metric table."""
         with self._lock:
             found = list(self._lag.samples(_LAG, ()))
+            found.append(MetricSample(name=_HAND_OVERS, labels=(), value=float(self._hand_overs)))
             for call, histogram in sorted(self._calls.items()):
                 found.extend(histogram.samples(_CALLS, (("call", call),)))
             for (call, code), count in sorted(self._errors.items()):

@@ -22,11 +22,13 @@ from llmgw.schema.model import Model
 from llmgw.schema.plan import Claim
 from llmgw.schema.weights import Weights
 from llmgw.server.agents import Agents
+from llmgw.server.asked import Asked
 from llmgw.server.bootstrap import agent_token, bootstrap, read_credentials
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
 from llmgw.server.floating_watch import FloatingWatch
+from llmgw.server.hand_over import HandingOver
 from llmgw.server.hearing import HearingClock
 from llmgw.server.history import KeptHistory
 from llmgw.server.http.app import build_app
@@ -68,6 +70,7 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     members: Members
     standby: Standby
+    handing_over: HandingOver
     peers: Peers
     metrics: ProcessMetrics
     hearing: HearingClock
@@ -110,7 +113,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     board = DemandBoard(hearing)
     surroundings = _surroundings(config, store, members=members, lease=lease, peers=peers)
     directory = Directory(lease, members)
-    agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing, directory=directory)
+    asked = Asked(clock)
+    agents = Agents(live=live, lease=lease, clock=clock, hearing=hearing, directory=directory, asked=asked)
     observer = Observer(resolved)
     fleet = Fleet(
         store=store,
@@ -124,6 +128,18 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         surroundings=surroundings,
     )
     standby = Standby(fleet=fleet, board=board, peers=peers, name=config.name, holder=me.holder)
+    handing_over = HandingOver(
+        name=config.name,
+        fleet=fleet,
+        lease=lease,
+        live=live,
+        asked=asked,
+        others=members.all,
+        peers=peers,
+        clock=clock,
+        hearing=hearing,
+        count=metrics.handed_over,
+    )
     hub = Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock, directory=members)
     members.gateways = hub.reachable
 
@@ -177,6 +193,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         hub=hub,
         members=members,
         standby=standby,
+        handing_over=handing_over,
         peers=peers,
         metrics=metrics,
         hearing=hearing,
@@ -190,6 +207,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             version=version,
             history=history,
             standby=standby,
+            handing_over=handing_over,
             process=metrics.samples,
             console=build_console(fleet, clock, store, config=config, version=version, history=history),
         ),

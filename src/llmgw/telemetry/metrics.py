@@ -91,6 +91,11 @@ TABLE: tuple[Metric, ...] = (
         help="How often this control plane has begun to lead since it was started.",
     ),
     Metric(
+        name="llmgw_lease_hand_overs",
+        kind=Kind.COUNTER,
+        help="How often this control plane handed the lead over, since agents reached another one and not it.",
+    ),
+    Metric(
         name="llmgw_store_member_ok",
         kind=Kind.GAUGE,
         labels=("member",),

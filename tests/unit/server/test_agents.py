@@ -10,6 +10,7 @@ from llmgw.schema.link import Heartbeat, LogReply, LogRequest, Order, OrderRefus
 from llmgw.schema.report import Load
 from llmgw.server import agents as module
 from llmgw.server.agents import Agents
+from llmgw.server.asked import Asked
 from llmgw.server.live import LiveNodes
 from llmgw.testing.clock import FakeClock
 from llmgw.testing.cluster import SimulatedStream
@@ -246,3 +247,13 @@ async def test_an_agent_waits_for_a_leader_no_longer_than_it_waits_for_an_answer
     standby = Standby()
     await asyncio.wait_for(standby.agents.settle(standby.hello()), 5)
     assert standby.agents.admit(standby.hello()).leader is None
+
+
+async def test_one_that_stands_by_remembers_who_asked_and_forgets_it_once_it_leads(bench):
+    asked = Asked(bench.clock)
+    standby = Agents(live=bench.live, lease=bench.lease, clock=bench.clock, asked=asked)
+    await standby.settle(bench.hello("n7"))
+    assert asked.lately() == {"n7"}
+    standby.open()
+    await standby.settle(bench.hello("n8"))
+    assert asked.lately() == frozenset()

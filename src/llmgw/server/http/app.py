@@ -13,13 +13,14 @@ from llmgw.ports import Clock, Store
 from llmgw.schema.errors import LlmgwError
 from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
+from llmgw.server.hand_over import HandingOver
 from llmgw.server.history import KeptHistory
 from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas, tokens
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
 from llmgw.server.http.errors import JSON, on_client_gone, on_crash, on_http_error, on_llmgw_error
-from llmgw.server.http.peer import demand_route
+from llmgw.server.http.peer import demand_route, standby_route
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
@@ -46,13 +47,14 @@ def build_app(
     version: str,
     history: NodeHistory | None = None,
     standby: Standby | None = None,
+    handing_over: HandingOver | None = None,
     process: Samples = tuple,
     console: ASGIApp | None = None,
 ) -> Starlette:
     """Put probes and API together; `console` answers every path that is neither.
 
-    `history` gives hours of nodes; without one, nothing is known of any. `standby` is this control plane's side towards
-    the others; without one, there are none. `process` gives the metrics of this process.
+    `history` gives hours of nodes; without one, nothing is known of any. `standby` and `handing_over` are this control
+    plane's sides towards the others; without them, there are none. `process` gives the metrics of this process.
     """
     history = history or NodeHistory(fleet, clock, KeptHistory(fleet, clock))
     context = Context(
@@ -63,6 +65,7 @@ def build_app(
         routes=[
             *probe_routes(context, MetricsExport(fleet, process=process)),
             *(() if standby is None else (demand_route(fleet, standby.take),)),
+            *(() if handing_over is None else (standby_route(fleet, handing_over),)),
             Mount("/api/v1", app=api),
             _nothing_else(),
         ],

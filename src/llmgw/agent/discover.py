@@ -50,6 +50,10 @@ class Discovery:
         """Take note of where the door listens."""
         self._tell(door=address)
 
+    def disk_is(self, problem: str | None) -> None:
+        """Take note of what is wrong with the disk of the agent's folder."""
+        self._tell(problems=() if problem is None else (problem,))
+
     async def run(self) -> None:
         """Look every `discover_s` seconds and when there is something new to look at; until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -76,7 +76,7 @@ class DoorKeeper:
         if identity is None:
             return None
         group = process_group.adopt(identity)
-        if group is not None and self._toml.exists() and self._toml.read_text() == self._text():
+        if group is not None and self._is_configured():
             _log.info("door.adopted", pid=identity.pid)
             return group
         if group is not None:
@@ -87,7 +87,8 @@ class DoorKeeper:
 
     async def _start(self) -> ProcessGroup:
         # The door takes a free port when this one is taken, and says so in door.json.
-        replace_private(self._toml, self._text())
+        if not self._is_configured():
+            replace_private(self._toml, self._text())
         group = process_group.start(
             self._state.door_name,
             (sys.executable, "-P", "-m", "llmgw", "door", "--config", str(self._toml)),
@@ -145,6 +146,9 @@ class DoorKeeper:
                 await self._changed.wait()
         except TimeoutError:
             return
+
+    def _is_configured(self) -> bool:
+        return self._toml.exists() and self._toml.read_text() == self._text()
 
     @property
     def _toml(self) -> Path:

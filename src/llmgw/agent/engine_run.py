@@ -1,6 +1,8 @@
 """One start of one shard's engine: from its command line, or its adoption, until nothing of it is left."""
 
 import asyncio
+import errno
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ import aiohttp
 import msgspec
 
 from llmgw.agent import health, logs, process_group, readiness
+from llmgw.agent.folder import full
 from llmgw.agent.liveness import Look, Watch, judge
 from llmgw.agent.local_state import LocalState, ShardRecord
 from llmgw.agent.process_group import ProcessGroup
@@ -18,7 +21,7 @@ from llmgw.agent.shard_status import ShardStatus
 from llmgw.engines import probe
 from llmgw.engines.adapter import Adapter, Started
 from llmgw.engines.progress import Progress
-from llmgw.hardware import proc
+from llmgw.hardware import disk, proc
 from llmgw.ports import Clock
 from llmgw.schema.desired import DesiredShard
 from llmgw.schema.engine import EngineKind
@@ -100,9 +103,10 @@ class EngineRun:
 
     async def _start(self) -> ProcessGroup | None:
         desired, tools = self._desired, self._tools
-        # Before the start, so that a process of an agent that dies right here is found by its group.
-        self.status.save()
         try:
+            self._refuse_without_room()
+            # Before the start, so that a process of an agent that dies right here is found by its group.
+            self.status.begin()
             launch = self._adapter().launch(desired, log_verbosity=tools.verbosity)
             group = process_group.start(
                 desired.id,
@@ -116,13 +120,26 @@ class EngineRun:
             self._dead(Death(status=None, asked=False, cause=error.message, heals=False))
             return None
         except OSError as error:
-            self._dead(Death(status=None, asked=False, cause=f"the engine could not be started: {error}"))
+            self._dead(self._not_started(error))
             return None
         self._stdin = launch.stdin
         self.status.started(group.identity)
         logs.prune(self._log_path.parent)
         _log.info("shard.started", shard=desired.id, attempt=desired.attempt, pid=self.status.pid, model=desired.model)
         return group
+
+    def _refuse_without_room(self) -> None:
+        """Raise `OSError` where its log and its record would fill up what little is left."""
+        root = self._tools.state.root
+        if disk.is_full(root):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
+
+    def _not_started(self, error: OSError) -> Death:
+        """Explain why there is no process. A full disk is no fault of the model's."""
+        if disk.is_want_of_room(error):
+            cause = full(self._tools.state.root)
+            return Death(status=None, asked=False, cause=cause, counts=False, log_line=str(error))
+        return Death(status=None, asked=False, cause=f"the engine could not be started: {error}")
 
     async def _adopt(self) -> ProcessGroup | None:
         record = self.status.record
@@ -273,6 +290,10 @@ class EngineRun:
 
     def _explain(self, status: int | None) -> Death:
         death = self._adapter().failure(status, logs.read_ends(self._log_path))
+        root = self._tools.state.root
+        if death.log_line is None and not self.status.record.ready and disk.is_full(root):
+            # It may have had a reason, and could not write it down.
+            return msgspec.structs.replace(death, cause=f"{death.cause}; {full(root)}", counts=False)
         if not self.status.adopted or death.log_line is None:
             return death  # an adapter that found no line in the log says so itself
         return msgspec.structs.replace(death, cause=f"{death.cause} (adopted: its exit status cannot be seen)")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -24,10 +25,12 @@ _log = log.get(__name__)
 class LoadMeter:
     """Measures the node and its engines, one after the other, and keeps the newest measurement."""
 
-    def __init__(self, groups: Callable[[], Mapping[str, Identity]], *, period_s: float) -> None:
+    def __init__(
+        self, groups: Callable[[], Mapping[str, Identity]], *, period_s: float, data_dir: Path | None = None
+    ) -> None:
         self._groups = groups
         self._period_s = max(AT_LEAST_S, period_s)
-        self._node = NodeMeter()
+        self._node = NodeMeter(data_dir)
         self._shards = ShardMeter()
         self._late: asyncio.Future[tuple[ShardLoad, ...]] | None = None
         self._last: Load | None = None

@@ -1,14 +1,15 @@
 """What an agent keeps on disk: its node's id, the orders it has obeyed, its shards, the control planes it knows.
 
     node-id              chosen once
-    epoch.json           highest epoch, holder and generation obeyed
+    epoch.json, epoch-2.json   highest epoch, holder and generation obeyed: the newer of the two
     servers.json         control planes learnt from the last one that took us on
     shards/<id>.json     one per shard, with its engine's key; gone when the shard is (ids are checked in obeyed.py)
     digests.json         of weights, by path and stamp: files that stay the same are not read again
     logs/<id>/<n>.log    one per start
     door.toml, door.json, door-process.json, door.sock
 
-All is written atomically, synced and private (0600 in a folder of 0700).
+All is written atomically, synced and private (0600 in a folder of 0700). On a full disk the old files stay, what is new
+is kept in memory and written once there is room; only a start is refused then, for nobody could adopt its engine.
 """
 
 import fcntl
@@ -19,12 +20,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from llmgw.agent.digests import FileDigest
+from llmgw.agent.folder import Folder
 from llmgw.agent.obeyed import Obeyed
+from llmgw.agent.obeyed_file import ObeyedFile
 from llmgw.agent.process_group import Identity
-from llmgw.config.contexts import replace_private
 from llmgw.schema.desired import DesiredShard
 from llmgw.schema.errors import Conflict, InvalidInput
 from llmgw.schema.report import Death
@@ -62,10 +62,13 @@ class LocalState:
         """Marks what this folder's agents start, whichever of them did."""
         self.door_name = f"door-{self.owner}"
         """Name of the door's process group, beside those of shards."""
+        self._folder = Folder(self.root)
+        self._obeyed = ObeyedFile(self.root)
+        self._unsaved_obeyed: Obeyed | None = None
         self._lock: int | None = None
 
     def open(self) -> None:
-        """Make the folder and take its lock. Raises `Conflict` when another agent uses it."""
+        """Make the folder and take its lock. Raises `Conflict` when another agent uses it, `OSError` without room."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.root / "shards").mkdir(exist_ok=True, mode=0o700)
         lock = os.open(self.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -78,6 +81,20 @@ class LocalState:
                 hint="end it first, or give this one a data_dir of its own",
             ) from error
         self._lock = lock
+        try:
+            self._obeyed.make()
+        except OSError as error:
+            _log.warning("state.no_epoch_file", error=str(error))
+
+    def retry(self) -> None:
+        """Write what could not be written before."""
+        if self._unsaved_obeyed is not None:
+            self.save_obeyed(self._unsaved_obeyed)
+        self._folder.retry()
+
+    def problem(self) -> str | None:
+        """Say in words what is wrong with the folder's disk; `None` when nothing is."""
+        return self._folder.problem()
 
     def close(self) -> None:
         """Let the lock go."""
@@ -90,7 +107,7 @@ class LocalState:
         path = self.root / "node-id"
         if not path.exists():
             chosen = configured or socket.gethostname()
-            replace_private(path, chosen + "\n")
+            self._folder.keep_text("node-id", chosen + "\n")
             return chosen
         kept = path.read_text().strip()
         if configured not in (None, kept):
@@ -103,41 +120,55 @@ class LocalState:
 
     def obeyed(self) -> Obeyed:
         """Read which orders were obeyed."""
-        return self._read("epoch.json", Obeyed) or Obeyed()
+        return self._obeyed.read()
 
     def save_obeyed(self, obeyed: Obeyed) -> None:
-        """Remember it for good: synced to disk before anything is done about the order."""
-        self._write("epoch.json", obeyed)
+        """Remember it for good: synced to disk before anything is done about the order.
+
+        That needs no room, unless the disk was full before this node ever obeyed: then it is kept until there is.
+        """
+        try:
+            self._obeyed.save(obeyed)
+        except OSError as error:
+            if self._unsaved_obeyed is None:
+                _log.error("state.epoch_unsaved", epoch=obeyed.epoch, error=str(error))
+            self._unsaved_obeyed = obeyed
+        else:
+            self._unsaved_obeyed = None
 
     def servers(self) -> tuple[str, ...]:
         """Read the learnt control planes."""
-        return self._read("servers.json", tuple[str, ...]) or ()
+        return self._folder.read("servers.json", tuple[str, ...]) or ()
 
     def save_servers(self, servers: tuple[str, ...]) -> None:
         """Remember learnt control planes."""
-        self._write("servers.json", servers)
+        self._folder.keep("servers.json", servers)
 
     def digests(self) -> dict[str, FileDigest]:
         """Read the digests of weights that were made."""
-        return self._read("digests.json", dict[str, FileDigest]) or {}
+        return self._folder.read("digests.json", dict[str, FileDigest]) or {}
 
     def save_digests(self, digests: dict[str, FileDigest]) -> None:
-        """Remember them: reading all weights again takes hours."""
-        self._write("digests.json", digests)
+        """Remember them: reading all weights again takes hours. Raises `OSError`."""
+        self._folder.write("digests.json", digests)
 
     def records(self) -> tuple[ShardRecord, ...]:
         """Read all shards."""
         names = sorted(path.name for path in (self.root / "shards").glob("*.json"))
-        found = (self._read(f"shards/{name}", ShardRecord) for name in names)
+        found = (self._folder.read(f"shards/{name}", ShardRecord) for name in names)
         return tuple(record for record in found if record is not None)
 
     def save_record(self, record: ShardRecord) -> None:
-        """Write one shard."""
-        self._write(f"shards/{record.desired.id}.json", record)
+        """Write one shard now. Raises `OSError`."""
+        self._folder.write(f"shards/{record.desired.id}.json", record)
+
+    def keep_record(self, record: ShardRecord) -> None:
+        """Write one shard, now or as soon as there is room."""
+        self._folder.keep(f"shards/{record.desired.id}.json", record)
 
     def remove_record(self, shard: str) -> None:
         """Forget one shard."""
-        (self.root / "shards" / f"{shard}.json").unlink(missing_ok=True)
+        self._folder.forget(f"shards/{shard}.json")
 
     def log_path(self, shard: str, attempt: int) -> Path:
         """Where the log of one start lies."""
@@ -145,26 +176,15 @@ class LocalState:
 
     def door_process(self) -> Identity | None:
         """Read which process the door is."""
-        return self._read("door-process.json", Identity)
+        return self._folder.read("door-process.json", Identity)
 
     def save_door_process(self, identity: Identity | None) -> None:
         """Remember which process the door is."""
-        self._write("door-process.json", identity)
+        if identity is None:
+            self._folder.forget("door-process.json")
+        else:
+            self._folder.keep("door-process.json", identity)
 
     def read_private(self, name: str, kind: type[T]) -> T | None:
         """Read a file that another process of ours wrote into the folder."""
-        return self._read(name, kind)
-
-    def _read(self, name: str, kind: type[T]) -> T | None:
-        path = self.root / name
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=kind)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError) as error:
-            # A file of another version, or damaged: what it held is lost, the agent goes on.
-            _log.error("state.unreadable", path=str(path), error=str(error))
-            return None
-
-    def _write(self, name: str, value: object) -> None:
-        replace_private(self.root / name, msgspec.json.encode(value).decode())
+        return self._folder.read(name, kind)

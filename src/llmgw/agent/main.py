@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import signal
+import time
 from pathlib import Path
 
 import aiohttp
@@ -12,9 +13,12 @@ from llmgw.agent.stop_engines import stop_everything
 from llmgw.agent.wiring import Agent
 from llmgw.config.agent import AgentConfig
 from llmgw.config.data_dir import make_data_dir
-from llmgw.hardware import proc
+from llmgw.hardware import disk, proc
 from llmgw.schema.errors import InvalidInput
 from llmgw.telemetry import log
+
+ROOM_S = 2.0
+"""Seconds between two looks for room on a disk that was full before this node ever joined."""
 
 _log = log.get(__name__)
 
@@ -27,7 +31,7 @@ def run(config: AgentConfig) -> int:
     if config.token_file is not None:
         _check_token(Path(config.token_file))
     state = LocalState(config.data_dir)
-    state.open()
+    _open(state)
     try:
         return asyncio.run(_run(config, state))
     finally:
@@ -39,6 +43,25 @@ def stop_engines(config: AgentConfig) -> int:
     log.configure(level=config.log_level, style=config.log_format, process="agent")
     asyncio.run(stop_everything(config))
     return 0
+
+
+def _open(state: LocalState) -> None:
+    """Open the folder; where it is new and its disk is full, once there is room. Raises `Conflict`, `InvalidInput`."""
+    told = False
+    while True:
+        try:
+            return state.open()
+        except OSError as error:
+            if not disk.is_want_of_room(error):
+                raise InvalidInput(
+                    f"data_dir = {str(state.root)!r} cannot be used: {error.strerror}",
+                    hint="choose a folder this user may write",
+                    field="data_dir",
+                ) from error
+        if not told:
+            _log.error("agent.disk_full", folder=str(state.root), note="waiting for room")
+        told = True
+        time.sleep(ROOM_S)
 
 
 def _check_token(path: Path) -> None:

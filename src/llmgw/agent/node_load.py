@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from llmgw.hardware import cgroup, cpu, memory, pressure
+from llmgw.hardware import cgroup, cpu, disk, memory, pressure
 from llmgw.hardware.cgroup import CpuLimit
 from llmgw.hardware.cpu import CpuTimes
 from llmgw.schema.report import Load
@@ -26,7 +26,8 @@ class CpuLook(Value, frozen=True, kw_only=True):
 class NodeMeter:
     """Looks at the node; each look tells of the time since the one before."""
 
-    def __init__(self) -> None:
+    def __init__(self, data_dir: Path | None = None) -> None:
+        self._data_dir = data_dir
         self._before: CpuLook | None = None
 
     def measure(self) -> Load:
@@ -43,6 +44,7 @@ class NodeMeter:
             memory_used_bytes=found.used_bytes,
             memory_available_bytes=found.available_bytes,
             pressure=pressure.read(),
+            data_dir_free_bytes=disk.read(self._data_dir).free_bytes if self._data_dir is not None else None,
         )
 
 

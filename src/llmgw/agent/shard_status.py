@@ -73,10 +73,14 @@ class ShardStatus:
             self._doing = doing
             self._changed()
 
-    def save(self, **changes: object) -> None:
-        """Change the record, on disk too."""
-        self.record = msgspec.structs.replace(self.record, **changes)
+    def begin(self) -> None:
+        """Have the start on disk before it begins. Raises `OSError`."""
         self._state.save_record(self.record)
+
+    def save(self, **changes: object) -> None:
+        """Change the record, on disk too as soon as there is room."""
+        self.record = msgspec.structs.replace(self.record, **changes)
+        self._state.keep_record(self.record)
 
     def died(self, death: Death) -> None:
         """Keep a death nobody asked for until it is forgotten or replaced."""

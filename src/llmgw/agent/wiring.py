@@ -6,6 +6,7 @@ from pathlib import Path
 import aiohttp
 
 from llmgw.agent.discover import Discovery
+from llmgw.agent.disk_look import DiskLook
 from llmgw.agent.door import DoorKeeper
 from llmgw.agent.engine_run import EngineTools
 from llmgw.agent.heartbeat import Heart
@@ -43,7 +44,8 @@ class Agent:
         )
         self._supervisor = Supervisor(tools, self._shards_changed)
         self._discovery = Discovery(config, self._facts_changed, state)
-        self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s)
+        self._disk = DiskLook(state, self._discovery.disk_is)
+        self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s, data_dir=state.root)
         self._heart = Heart(
             node=state.node_id(config.node_id),
             token_file=None if config.token_file is None else Path(config.token_file),
@@ -64,6 +66,7 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._supervisor.run(lambda: (self._door.pid,) if self._door.pid else ()))
             group.create_task(self._discovery.run())
+            group.create_task(self._disk.run())
             group.create_task(self._load.run())
             group.create_task(self._door.run())
             await self._supervisor.adopted.wait()

@@ -43,6 +43,7 @@ _SLOTS_POLL_S = 2.0
 _FLUSH_S = 0.1
 """For the last bytes of an answer to leave after its slot is free."""
 _EXIT_S = 5
+_SAY_AGAIN_S = 1.0
 
 
 def main() -> NoReturn:
@@ -52,7 +53,10 @@ def main() -> NoReturn:
     asked = _wakeup_on_signals()
     endpoint = server.listening_address
     version = importlib.metadata.version("xllamacpp")
-    _say(READY_MARK, Started(endpoint=endpoint, pid=os.getpid(), version=version))
+    # On a full disk the line waits: an engine that serves must not end because nobody could be told yet.
+    while not _say(READY_MARK, Started(endpoint=endpoint, pid=os.getpid(), version=version)):
+        if select.select([asked], [], [], _SAY_AGAIN_S)[0]:
+            break
     select.select([asked], [], [])
     os.read(asked, 1)
     _drain(endpoint, settings, asked)
@@ -190,9 +194,14 @@ def _fail(error: str, *, cause: str | None = None, cut: bool = False) -> NoRetur
     sys.exit(EXIT_CONFIGURATION)
 
 
-def _say(mark: str, content: Value) -> None:
+def _say(mark: str, content: Value) -> bool:
+    """Write one line. False when the log took none of it, or only a part: its disk is full."""
     # One write, on a line of its own: the engine's threads write to the same log.
-    os.write(sys.stdout.fileno(), b"\n" + mark.encode() + msgspec.json.encode(content) + b"\n")
+    line = b"\n" + mark.encode() + msgspec.json.encode(content) + b"\n"
+    try:
+        return os.write(sys.stdout.fileno(), line) == len(line)
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":

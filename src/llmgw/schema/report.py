@@ -90,6 +90,8 @@ class Load(Value, frozen=True, kw_only=True):
     memory_used_bytes: int | None = None
     memory_available_bytes: int | None = None
     pressure: Pressure | None = None
+    data_dir_free_bytes: int | None = None
+    """Room left for the agent's own files and the logs of engines."""
     shards: tuple[ShardLoad, ...] = ()
 
     def of(self, shard: str) -> ShardLoad | None:

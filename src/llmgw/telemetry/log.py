@@ -1,8 +1,10 @@
 """Logs: structlog on the standard library, secrets redacted at the formatter."""
 
 import logging
+import os
 import re
 import sys
+from typing import TextIO
 
 import structlog
 
@@ -30,7 +32,7 @@ def configure(*, level: str, style: str, process: str) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Unbuffered(sys.stderr)
     handler.setFormatter(
         _Redacting(
             foreign_pre_chain=shared,
@@ -58,6 +60,43 @@ def get(name: str) -> structlog.stdlib.BoundLogger:
 def redact(text: str) -> str:
     """Take secrets of ours and bearer tokens out of a text; the public prefix of a key stays."""
     return _SECRET.sub(lambda match: f"{match[1] or match[2]} [redacted]", text)
+
+
+class _Unbuffered(logging.StreamHandler[TextIO]):
+    """Writes each line at once, past Python's buffers. One that cannot be written, on a full disk, is lost and counted.
+
+    What lay in a buffer would be tried again at the end, and turn the exit status of a process that did well into 120.
+    """
+
+    lost = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line."""
+        try:
+            text = self.format(record) + self.terminator
+        except Exception:  # noqa: BLE001 - a log line that cannot be made must not end what it tells of
+            self.handleError(record)
+            return
+        if self.lost:
+            text = f'{{"event": "log.lost", "level": "warning", "lines": {self.lost}}}\n{text}'
+        try:
+            self._write(text)
+        except OSError:
+            self.lost += 1
+        else:
+            self.lost = 0
+
+    def _write(self, text: str) -> None:
+        """Write all of it, or raise `OSError`; a part of a line on a disk that became full ends with the next one's."""
+        try:
+            handle = self.stream.fileno()
+        except (OSError, ValueError):
+            self.stream.write(text)  # no file: a test's
+            self.flush()
+            return
+        data = text.encode(errors="backslashreplace")
+        while data:
+            data = data[os.write(handle, data) :]
 
 
 class _Redacting(structlog.stdlib.ProcessorFormatter):

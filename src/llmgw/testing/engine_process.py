@@ -52,11 +52,12 @@ class EngineProcess:
         started = await engine.started()
     """
 
-    def __init__(self, shard: DesiredShard, *, log_verbosity: int = 2) -> None:
+    def __init__(self, shard: DesiredShard, *, log_verbosity: int = 2, log: Path | None = None) -> None:
         self.shard = shard
         self.adapter: Adapter = adapter(shard.profile.engine)
         launch = self.adapter.launch(shard, log_verbosity=log_verbosity)
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the engine
+        # Closed when the engine is: it lives as long.
+        self._log = tempfile.TemporaryFile() if log is None else log.open("a+b")  # noqa: SIM115 - as said
         self.process = subprocess.Popen(
             launch.argv,
             env={**os.environ, **launch.env},

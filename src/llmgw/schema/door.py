@@ -6,6 +6,9 @@ The agent connects to `data_dir/door.sock` and sends `DoorUpdate` messages, alwa
 
 from llmgw.schema.value import Value
 
+HTTPS = "https://"
+"""Before the address of a door that speaks mutual TLS."""
+
 
 class DoorShard(Value, frozen=True, kw_only=True):
     """One engine that may be reached through the door."""
@@ -41,5 +44,5 @@ class DoorAddress(Value, frozen=True, kw_only=True):
     """Where the door really listens."""
 
     listen: str
-    """`host:port`, the port that was taken."""
+    """`host:port`, the port that was taken; `https://host:port` when it speaks mutual TLS."""
     pid: int

@@ -88,7 +88,7 @@ class NodeFacts(Value, frozen=True, kw_only=True):
     engines: tuple[EngineInstall, ...] = ()
     engines_probed: bool = False
     door: str | None = None
-    """`host:port` of the node door; `None` until it runs."""
+    """`host:port` of the node door, `https://host:port` when it speaks mutual TLS; `None` until it runs."""
     problems: tuple[str, ...] = ()
     """What is wrong with the node itself, in words: nothing can be started there while its agent's disk is full."""
 

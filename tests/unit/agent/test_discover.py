@@ -2,6 +2,8 @@ import asyncio
 import contextlib
 import hashlib
 
+import pytest
+
 from llmgw.agent.discover import Discovery
 from llmgw.config.agent import AgentConfig
 from llmgw.config.load import load
@@ -73,6 +75,21 @@ async def test_what_the_configuration_states_is_told_as_it_is(tmp_path):
         assert discovery.facts.labels == {"rack": "a"}
         discovery.door_at("10.1.2.3:8802")
         assert discovery.facts.door == "10.1.2.3:8802"
+
+
+@pytest.mark.parametrize(
+    ("address", "listens", "reached"),
+    [
+        ("10.1.2.3", "0.0.0.0:8802", "10.1.2.3:8802"),
+        ("10.1.2.3", "https://0.0.0.0:8802", "https://10.1.2.3:8802"),
+        ("fd00::1", "https://[::]:8802", "https://[fd00::1]:8802"),
+        ("10.1.2.3", "https://10.9.9.9:8802", "https://10.9.9.9:8802"),
+    ],
+)
+async def test_a_door_on_all_addresses_is_reached_by_the_nodes_own(tmp_path, address, listens, reached):
+    async with looking(config(tmp_path, address=address)) as (discovery, _):
+        discovery.door_at(listens)
+        assert discovery.facts.door == reached
 
 
 async def test_fabrics_of_the_configuration_file_are_told_with_what_is_wrong(tmp_path):

@@ -11,7 +11,8 @@ class Shown:
         self._uri = uri
 
     def getpeercert(self):
-        return {"subjectAltName": (("DNS", "h"), ("URI", self._uri))} if self._uri else {}
+        names = (("DNS", "h"), ("URI", self._uri))
+        return {"subjectAltName": names, "notBefore": "Dec  1 00:00:00 2026 GMT"} if self._uri else {}
 
 
 @pytest.mark.parametrize("uri", [None, "https://h", "llmgw://node", "llmgw://node/", "llmgw://king/x"])

@@ -20,7 +20,7 @@ _EXAMPLES: dict[str, Any] = {
 """Values for keys without a default, or whose default says little."""
 
 
-_SET = frozenset({"token_file"})
+_SET = frozenset({"token_file", "control_socket"})
 """Keys with a default that an example sets: it would not be a valid file without one of them."""
 
 

@@ -1,21 +1,26 @@
-"""The master's stream to a control plane on this machine: the view comes in, demand and metrics go out.
+"""The master's stream to a control plane: the view comes in, demand and metrics go out.
 
-It is tried again for ever: a gateway serves from the view it has.
+It is tried again for ever, at each control plane in turn: a gateway serves from the view it has.
 """
 
 import asyncio
 import random
-from collections.abc import Callable
-from pathlib import Path
+import time
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from llmgw.gateway.control_line import ControlLine
 from llmgw.gateway.routes_view import ViewGap
 from llmgw.link.frames import FrameError, pack, read_frame
-from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport
+from llmgw.link.rounds import Rounds
+from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, ViewSnapshot
 from llmgw.telemetry import log as logs
 
 CONNECT_S = 2.0
+VIEW_S = 6.0
+"""Seconds until the first view, where there is another control plane to ask: one that has none says only that it is
+there, every 5 s."""
 DEAD_S = 15.0
 """Seconds without a byte after which the stream is given up (the other side pings every 5 s)."""
 BACKOFF_FIRST_S = 0.1
@@ -29,29 +34,32 @@ _DECODER: msgspec.json.Decoder[ControlMessage] = msgspec.json.Decoder(ControlMes
 class ControlLink:
     """Keeps the stream. `take` gets each message and may raise `ViewGap`: then a fresh stream brings a snapshot."""
 
-    def __init__(self, path: Path, hello: GatewayHello, take: Callable[[ControlMessage], None]) -> None:
-        self._path = path
+    def __init__(
+        self,
+        lines: Sequence[ControlLine],
+        hello: GatewayHello,
+        take: Callable[[ControlMessage], None],
+        *,
+        view_s: float = VIEW_S,
+    ) -> None:
+        self._lines = {line.name: line for line in lines}
         self._hello = hello
         self._take = take
+        self._view_s = view_s if len(lines) > 1 else None
+        self._rounds = Rounds()
         self._writer: asyncio.StreamWriter | None = None
-        self._told = False
+        self._viewed = False
+        """A view came over this stream."""
+        self._told: set[str] = set()
 
     async def run(self) -> None:
         """Connect, listen, and connect again, until cancelled."""
         wait_s = BACKOFF_FIRST_S
         while True:
-            try:
-                await self._once()
-                reason = "it closed the stream"
-            except TimeoutError:
-                reason = "it did not answer in time"
-            except ViewGap as gap:
-                reason = str(gap)
-            except (OSError, FrameError, msgspec.MsgspecError) as error:
-                reason = str(error)
-            if self._writer is not None:
-                wait_s = BACKOFF_FIRST_S
-            self._lost(reason)
+            self._rounds.begin(tuple(self._lines), time.monotonic())
+            while (name := self._rounds.next()) is not None:
+                if await self._try(self._lines[name]):
+                    wait_s = BACKOFF_FIRST_S
             await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 (jitter is no secret)
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 
@@ -60,25 +68,53 @@ class ControlLink:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(pack(message))
 
-    async def _once(self) -> None:
+    async def _try(self, line: ControlLine) -> bool:
+        """Serve one stream to its end; True when it brought a view."""
+        self._viewed = False
+        try:
+            await self._once(line)
+            reason = "it closed the stream"
+        except TimeoutError:
+            reason = "it did not answer in time"
+            if not self._viewed:
+                self._rounds.hung(line.name, time.monotonic())
+        except ViewGap as gap:
+            reason = str(gap)
+        except (OSError, FrameError, msgspec.MsgspecError) as error:
+            reason = str(error)
+        self._lost(line, reason)
+        if self._viewed:
+            self._rounds.served(line.name)
+        return self._viewed
+
+    async def _once(self, line: ControlLine) -> None:
         async with asyncio.timeout(CONNECT_S):
-            reader, writer = await asyncio.open_unix_connection(str(self._path))
+            reader, writer = await line.open()
         try:
             writer.write(pack(self._hello))
             self._writer = writer
-            log.info("control.connected", socket=str(self._path))
-            self._told = False
-            while True:
-                async with asyncio.timeout(DEAD_S):
-                    frame = await read_frame(reader)
-                if frame is None:
-                    return
-                self._take(_DECODER.decode(frame))
+            async with asyncio.timeout(self._view_s) as patience:
+                while (frame := await _read(reader)) is not None:
+                    message = _DECODER.decode(frame)
+                    self._take(message)
+                    if not self._viewed and isinstance(message, ViewSnapshot):
+                        self._connected(line)
+                        patience.reschedule(None)
         finally:
+            self._writer = None
             writer.transport.abort()
 
-    def _lost(self, reason: str) -> None:
-        self._writer = None
-        if not self._told:
-            log.warning("control.lost", socket=str(self._path), reason=reason, note="serving on with the last view")
-        self._told = True
+    def _connected(self, line: ControlLine) -> None:
+        self._viewed = True
+        self._told.clear()
+        log.info("control.connected", control=line.name)
+
+    def _lost(self, line: ControlLine, reason: str) -> None:
+        if line.name not in self._told:
+            log.warning("control.lost", control=line.name, reason=reason, note="serving on with the last view")
+        self._told.add(line.name)
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes | None:
+    async with asyncio.timeout(DEAD_S):
+        return await read_frame(reader)

@@ -13,11 +13,14 @@ from llmgw.gateway.retry import RetryBudget
 from llmgw.gateway.routes_view import LiveRoute, Target
 from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from llmgw.relay.upstream import UpstreamPool, UpstreamResponse
+from llmgw.telemetry import log as logs
 
 MAX_RETRIES = 2
 LINGER_S = 120.0
 """Longest time the slot of a request whose client left counts as busy. llama.cpp is told at once, but ends a prompt
 only between batches, beside other work only at its end: the slot is free once the engine closes the connection."""
+
+log = logs.get(__name__)
 
 _STRANGER = frozenset({401, 403})
 """Only we know a replica's key: who refuses it is another program on its port."""
@@ -106,6 +109,8 @@ class Dispatcher:
             raise upstream_timeout(target.model) from error  # it took its time: another try would take as much again
         except UpstreamUnreachable as error:
             target.failed(time.monotonic())
+            if target.strikes == 1:
+                log.warning("replica.unreachable", replica=target.id, reason=str(error))
             raise _Failed(upstream_failed(target.model, "its engine takes no connections")) from error
         except UpstreamError as error:
             raise _Failed(

@@ -14,12 +14,16 @@ from llmgw.config.data_dir import make_data_dir
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.logging import LogLevel
 from llmgw.gateway.alone import alone_start
+from llmgw.gateway.control_line import ControlLine, TlsLine, UnixLine
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.listener import listen
 from llmgw.gateway.master import Master
+from llmgw.gateway.tls import GatewayTls, gateway_tls
 from llmgw.gateway.view_file import ViewFile
 from llmgw.gateway.worker_link import WorkerStart
 from llmgw.hardware.proc import place
+from llmgw.link.peers import admitting
+from llmgw.schema.identity import Part
 from llmgw.schema.link import ControlMessage, GatewayHello
 from llmgw.telemetry import log as logs
 
@@ -32,15 +36,16 @@ def run(config: GatewayConfig) -> int:
     """Run a gateway of a fleet until it is told to stop. Raises `LlmgwError` when it cannot listen."""
     logs.configure(level=config.log_level, style=config.log_format, process="gateway")
     data_dir = make_data_dir(config.data_dir)
+    tls = gateway_tls(config)  # workers read it for themselves: what is wrong with it is told here, once
     view_file = ViewFile(data_dir / "view.json")
     listener = listen(config.listen)
     hello = GatewayHello(gateway=config.name, version=version("llmgw"), pid=os.getpid())
 
     def connect(take: Callable[[ControlMessage], None]) -> ControlLink:
-        return ControlLink(Path(config.control_socket), hello, take)
+        return ControlLink(_lines(config, tls), hello, take)
 
     start = WorkerStart(config=config, view=view_file.load(), place=place())
-    return _run(listener, start, lambda: Master(listener, start, view_file=view_file, connect=connect))
+    return _run(listener, start, lambda: Master(listener, start, view_file=view_file, connect=connect, tls=tls))
 
 
 def run_alone(
@@ -67,6 +72,13 @@ def run_alone(
     )
     listener = listen(start.config.listen)
     return _run(listener, start, lambda: Master(listener, start))
+
+
+def _lines(config: GatewayConfig, tls: GatewayTls | None) -> tuple[ControlLine, ...]:
+    if config.control_socket is not None or tls is None:
+        return (UnixLine(Path(config.control_socket or "")),)
+    context, refuse = tls.identity.dialling(), admitting(Part.SERVER)
+    return tuple(TlsLine(address, context, refuse) for address in config.control)
 
 
 def _run(listener: socket.socket, start: WorkerStart, build: Callable[[], Master]) -> int:

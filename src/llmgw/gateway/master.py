@@ -13,10 +13,12 @@ from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.routes_view import pools_of, with_delta, with_snapshot
 from llmgw.gateway.silent_engines import SilentEngines
+from llmgw.gateway.tls import GatewayTls
 from llmgw.gateway.view_file import ViewFile
 from llmgw.gateway.worker_link import Stop, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
+from llmgw.link.renewed import follow_renewals
 from llmgw.schema.demand import DemandReport, ModelDemand, ReplicaDemand
 from llmgw.schema.link import ControlMessage, GatewayReport, ViewDelta, ViewSnapshot
 from llmgw.schema.view import View
@@ -29,6 +31,8 @@ SILENT_S = 30.0
 """Seconds without a worker's report (one comes each second) after which it is taken for hung and killed."""
 SAVE_S = 0.2
 """Least time between two writings of the view file."""
+SAVE_AGAIN_S = 1.0
+"""Pause before a view that could not be written is written again."""
 STOP_MARGIN_S = 3.0
 
 log = logs.get(__name__)
@@ -44,6 +48,7 @@ class Master:
         *,
         view_file: ViewFile | None = None,
         connect: "Callable[[Callable[[ControlMessage], None]], ControlLink] | None" = None,
+        tls: GatewayTls | None = None,
     ) -> None:
         self._config = start.config
         self._listener = listener
@@ -57,8 +62,10 @@ class Master:
         self._demand: dict[int, dict[str, ModelDemand]] = {}
         self._replicas: dict[int, dict[str, ReplicaDemand]] = {}
         self._ended_demand: dict[str, ModelDemand] = {}
-        self._silent = SilentEngines(start.place)
+        self._tls = tls
+        self._silent = SilentEngines(start.place, doors=None if tls is None else tls.doors)
         self._silent.take(start.view)
+        self._unsaved: str | None = None
         self._numbers = 0
         self._reports = 0
         self._stopping = asyncio.Event()
@@ -73,6 +80,8 @@ class Master:
             if self._control is not None:
                 others.append(tasks.create_task(self._control.run()))
                 others.append(tasks.create_task(self._silent.run()))
+            if self._tls is not None:
+                others.append(tasks.create_task(follow_renewals(self._tls.certificates)))
             if self._view_file is not None:
                 others.append(tasks.create_task(self._save(self._view_file)))
             await stop.wait()
@@ -193,15 +202,15 @@ class Master:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
-            view = self._view
-            if view is not None:
-                try:
-                    await asyncio.to_thread(file.save, view)
-                except OSError as error:
-                    log.warning(
-                        "view.not_saved", error=str(error), note="the last view would be lost with this process"
-                    )
-            await asyncio.sleep(SAVE_S)
+            problem = await asyncio.to_thread(_problem_saving, file, self._view)
+            if problem is not None and self._unsaved is None:
+                log.error("view.not_saved", error=problem, note="it would be lost with this process; tried again")
+            if problem is None and self._unsaved is not None:
+                log.info("view.saved")
+            self._unsaved = problem
+            if problem is not None:
+                self._dirty.set()
+            await asyncio.sleep(SAVE_S if problem is None else SAVE_AGAIN_S)
 
     # Reports ------------------------------------------------------------------------------------------
 
@@ -219,8 +228,18 @@ class Master:
             seq=self._reports,
             models=total_demand((self._ended_demand, *self._demand.values())),
             replicas=total_replicas((*self._replicas.values(), self._silent.answered())),
-            metrics=self._totals.samples(),
+            metrics=self._totals.samples(view_unsaved=self._unsaved is not None),
         )
+
+
+def _problem_saving(file: ViewFile, view: View | None) -> str | None:
+    """Save a view; give what is in the way, such as a full disk."""
+    try:
+        if view is not None:
+            file.save(view)
+    except OSError as error:
+        return str(error)
+    return None
 
 
 def _with_view(start: WorkerStart, view: View | None) -> WorkerStart:

@@ -8,6 +8,7 @@ import msgspec
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.permits import Pool
 from llmgw.relay.upstream import Endpoint
+from llmgw.schema.door import HTTPS
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.link import ViewDelta
 from llmgw.schema.model import Role
@@ -106,7 +107,7 @@ class Target:
         self.kind = replica.kind
         self.slots = replica.slots
         self.context = replica.context
-        self.endpoint = Endpoint.from_url(_address(replica, near=near))
+        self.endpoint = Endpoint.from_url(_address(replica, near=near), peer=None if near else replica.node)
         self.prefix = "" if near else f"/shards/{replica.shard}"
         """What the node's door wants before the path; it adds the engine's key itself."""
         self.headers = _key_header(replica) if near else ()
@@ -224,7 +225,7 @@ def _address(replica: RouteReplica, *, near: bool) -> str:
         return replica.endpoint
     if near or replica.door is None:
         raise InvalidInput("neither its engine nor its node's door can be reached from here", field="door")
-    return f"http://{replica.door}"
+    return replica.door if replica.door.startswith(HTTPS) else f"http://{replica.door}"
 
 
 def _key_header(replica: RouteReplica) -> tuple[tuple[bytes, bytes], ...]:

@@ -10,6 +10,7 @@ import time
 
 from llmgw.gateway.routes_view import Target, target_of
 from llmgw.relay.errors import UpstreamError
+from llmgw.relay.tls import ClientTls
 from llmgw.relay.upstream import UpstreamPool
 from llmgw.schema.demand import ReplicaDemand
 from llmgw.schema.view import View
@@ -24,10 +25,18 @@ _GOOD = 200
 
 
 class SilentEngines:
-    """The engines to ask, and when each answered last. `place` is where the gateway runs."""
+    """The engines to ask, and when each answered last. `place` is where the gateway runs; `doors` for nodes' doors."""
 
-    def __init__(self, place: str | None, *, probe_s: float = PROBE_S, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self,
+        place: str | None,
+        *,
+        doors: ClientTls | None = None,
+        probe_s: float = PROBE_S,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
         self._place = place
+        self._doors = doors
         self._probe_s = probe_s
         self._deadline_s = deadline_s
         self._targets: dict[str, Target] = {}
@@ -60,7 +69,7 @@ class SilentEngines:
 
     async def _ask_all(self) -> None:
         # Connections of their own each time: whether the engine takes new ones is part of the question.
-        pool, room = UpstreamPool(connect_timeout_s=self._deadline_s), asyncio.Semaphore(AT_ONCE)
+        pool, room = UpstreamPool(connect_timeout_s=self._deadline_s, tls=self._doors), asyncio.Semaphore(AT_ONCE)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for replica, target in self._targets.items():

@@ -1,10 +1,10 @@
 """The last routing view on disk: a gateway serves from it when no control plane answers, also after its own restart."""
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from llmgw.config.contexts import replace_private
 from llmgw.schema.view import View
 from llmgw.telemetry import log as logs
 
@@ -30,11 +30,5 @@ class ViewFile:
             return None
 
     def save(self, view: View) -> None:
-        """Replace the file. Raises `OSError`."""
-        beside = self._path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(view))
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
+        """Replace the file. Raises `OSError`; the old one stays then, and nothing of the new one."""
+        replace_private(self._path, msgspec.json.encode(view).decode())

@@ -19,6 +19,7 @@ from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
+from llmgw.gateway.tls import GatewayTls, gateway_tls
 from llmgw.gateway.worker_link import MasterMessage, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
@@ -38,6 +39,7 @@ class Worker:
     counters: WorkerCounters
     upstreams: UpstreamPool
     access_log: AccessLog | None
+    tls: GatewayTls | None
 
     def take(self, message: MasterMessage) -> None:
         """Take in a message of the master."""
@@ -75,6 +77,7 @@ class Worker:
 def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     """Build a worker; `send` takes its messages to the master."""
     config = start.config
+    tls = gateway_tls(config)
     authenticator = Authenticator(open_to_all=start.open_to_all)
     view = LiveView(place=start.place, authenticator=authenticator)
     if start.view is not None:
@@ -89,7 +92,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     )
     holder = Holder(admission, hold_s=config.hold_s, comment_s=config.hold_comment_s, max_bytes=config.hold_bytes)
     counters = WorkerCounters()
-    upstreams = UpstreamPool()
+    upstreams = UpstreamPool(tls=None if tls is None else tls.doors)
     answerer = Answerer(idle_timeout_s=config.idle_timeout_s)
     dispatcher = Dispatcher(
         admission, holder, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s
@@ -105,6 +108,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         counters=counters,
         upstreams=upstreams,
         access_log=access_log,
+        tls=tls,
     )
     return worker
 

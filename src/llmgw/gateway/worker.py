@@ -17,6 +17,7 @@ import uvloop
 
 from llmgw.gateway.wiring import Worker, build_worker
 from llmgw.gateway.worker_link import Link, MasterMessage, Stop, WorkerReady, WorkerStart
+from llmgw.link.renewed import follow_renewals
 from llmgw.telemetry import log as logs
 
 REPORT_S = 1.0
@@ -50,16 +51,19 @@ async def _serve(listener: socket.socket, link_end: socket.socket) -> int:
     stop = asyncio.Event()
     _on_signals(stop)
     _spare_the_collector()
-    await worker.server.serve(listener)
+    tls = worker.tls
+    await worker.server.serve(listener, None if tls is None else tls.clients)
     link.send(WorkerReady(pid=os.getpid()))
     async with asyncio.TaskGroup() as tasks:
         listening = tasks.create_task(_listen(link, worker, stop))
         reporting = tasks.create_task(_report(link, worker))
+        renewing = tasks.create_task(follow_renewals(() if tls is None else tls.certificates))
         await stop.wait()
         worker.server.stop_accepting()
         await worker.server.drain(config.drain_s)
         listening.cancel()
         reporting.cancel()
+        renewing.cancel()
     link.send(worker.report())
     worker.close()
     link.close()

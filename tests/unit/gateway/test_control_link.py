@@ -1,5 +1,6 @@
 import asyncio
 
+from llmgw.gateway.control_line import UnixLine
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.routes_view import ViewGap
 from llmgw.link.frames import pack, read_frame
@@ -35,7 +36,7 @@ class Server:
 
 async def test_it_waits_for_the_control_plane_and_comes_back_after_each_loss(tmp_path):
     got: list[object] = []
-    link = ControlLink(tmp_path / "hub.sock", HELLO, got.append)
+    link = ControlLink([UnixLine(tmp_path / "hub.sock")], HELLO, got.append)
     running = asyncio.ensure_future(link.run())
     await asyncio.sleep(0)
     async with Server(tmp_path / "hub.sock") as server:
@@ -59,7 +60,7 @@ async def test_a_gap_is_cured_by_a_fresh_stream(tmp_path):
         if len(taken) == 1:
             raise ViewGap("it does not follow")
 
-    running = asyncio.ensure_future(ControlLink(tmp_path / "hub.sock", HELLO, take).run())
+    running = asyncio.ensure_future(ControlLink([UnixLine(tmp_path / "hub.sock")], HELLO, take).run())
     async with Server(tmp_path / "hub.sock") as server:
         await until(lambda: len(taken) == 2)
         assert len(server.streams) == 2

@@ -70,3 +70,19 @@ def test_a_leader_that_loses_sight_of_one_standby_goes_on(lab):
         assert clients.faults() == []
         assert clients.history.failures() == ()
     assert (lab.leader(), lab.summary()["epoch"]) == (leader, epoch)
+
+
+@pytest.mark.slow
+def test_a_leader_that_alone_is_cut_off_from_the_nodes_hands_over_and_not_back(lab):
+    old = lab.leader()
+    lost = lab.events("node.lost")
+    new = takeover(lab, "cut-off", lambda leader: lab.network.cut(leader, "nodes"), seconds=90)
+    assert "leader.hands_over" in (lab.folder / old / "server.log").read_text()
+    (told, *_) = lab.events("leader.hands_over")
+    assert f"{old} hands the lead over to" in told["message"]
+    # It reaches the store and its peers all the while, and leaves the lead where it is.
+    lab.pause(20.0)
+    lab.network.mend(old, "nodes")
+    lab.pause(10.0)
+    assert lab.leader() == new
+    assert lab.events("node.lost") == lost

@@ -103,6 +103,10 @@ class Laboratory:
             return {}
         return found
 
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Give the events of one kind among the newest ones, newest first."""
+        return [event for event in self.api().get("/api/v1/events?limit=500")["events"] if event["kind"] == kind]
+
     def leader(self) -> str | None:
         """Name the host that leads, as those that answer say."""
         for host in HOSTS:

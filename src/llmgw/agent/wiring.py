@@ -15,10 +15,13 @@ from llmgw.agent.local_state import LocalState
 from llmgw.agent.orders import Orders
 from llmgw.agent.supervise import Supervisor
 from llmgw.config.agent import AgentConfig
+from llmgw.config.tls import Tls
 from llmgw.engines import registry
 from llmgw.hardware.cgroup import unified_mount
 from llmgw.hardware.mounts import read_mounts
 from llmgw.link.client import AgentConnection
+from llmgw.link.identity import TlsIdentity
+from llmgw.link.renewal import keep_certificate
 from llmgw.schema.desired import DesiredState
 from llmgw.schema.door import DoorUpdate
 from llmgw.telemetry.clock import SystemClock
@@ -59,7 +62,9 @@ class Agent:
         self._door = DoorKeeper(
             config, state, cgroup_mount=mount, update=self._door_update, listens=self._discovery.door_at
         )
-        self._connection = AgentConnection(self._orders, clock)
+        self._identity = TlsIdentity(state.root, join="llmgw agent join") if config.tls is Tls.ON else None
+        self._connection = AgentConnection(self._orders, clock, self._identity)
+        self._clock = clock
 
     async def run(self) -> None:
         """Work until cancelled, which leaves engines and door running."""
@@ -69,6 +74,8 @@ class Agent:
             group.create_task(self._disk.run())
             group.create_task(self._load.run())
             group.create_task(self._door.run())
+            if self._identity is not None:
+                group.create_task(keep_certificate(self._identity, self._orders.addresses, self._clock))
             await self._supervisor.adopted.wait()
             await self._first_look()
             group.create_task(self._heart.run(self._connection))

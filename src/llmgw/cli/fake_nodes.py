@@ -7,6 +7,7 @@ import click
 
 from llmgw.ctl.session import find_api
 from llmgw.link.api import Api
+from llmgw.schema.errors import InvalidInput
 
 _TROUBLES = ("freeze", "partition", "kill", "flap")
 
@@ -71,9 +72,14 @@ def fake_nodes(
 
 def _of_context(context: str | None) -> tuple[str, str]:
     """Ask the control plane of a context how agents join it."""
-    root, token = find_api(context)
-    link = Api(root, token).get("/api/v1/agent-link")
+    found = find_api(context)
+    link = Api(found.root, found.token, ca_file=found.ca_file).get("/api/v1/agent-link")
+    if link.get("token") is None:
+        raise InvalidInput(
+            "this cluster's machines join with certificates, which fake nodes do not have",
+            hint='run them against a control plane without tls = "on"',
+        )
     host, _, port = str(link["address"]).rpartition(":")
     if host in {"0.0.0.0", "[::]"}:  # noqa: S104 - compared with, not bound
-        host = urlsplit(root).hostname or host
+        host = urlsplit(found.root).hostname or host
     return f"{host}:{port}", str(link["token"])

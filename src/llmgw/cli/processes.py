@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from llmgw.cli.join import agent_join, gateway_join, server_join
 from llmgw.config.agent import AgentConfig
 from llmgw.config.door import DoorConfig
 from llmgw.config.gateway import GatewayConfig
@@ -27,21 +28,27 @@ def _required(config_file: Path | None, name: str) -> Path:
     return config_file
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @_CONFIG
-def server(config_file: Path | None) -> None:
+@click.pass_context
+def server(context: click.Context, config_file: Path | None) -> None:
     """Run a control plane: API, console, agent server, reconciler."""
+    if context.invoked_subcommand is not None:
+        return
     config = load(ServerConfig, _required(config_file, "server"))
     from llmgw.server.main import run
 
     sys.exit(run(config))
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @_CONFIG
 @click.option("--stop-engines", is_flag=True, help="Stop all engines and the door of this node, then end.")
-def agent(config_file: Path | None, *, stop_engines: bool) -> None:
+@click.pass_context
+def agent(context: click.Context, config_file: Path | None, *, stop_engines: bool) -> None:
     """Run a node's agent: discovery, engines, reports. Engines outlive it."""
+    if context.invoked_subcommand is not None:
+        return
     config = load(AgentConfig, _required(config_file, "agent"))
     from llmgw.agent import main as agent_main
 
@@ -58,14 +65,16 @@ def door(config_file: Path | None) -> None:
     sys.exit(run(config))
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @_CONFIG
 @click.option("--port", type=click.IntRange(0, 65535), help="Alone: port to listen on (127.0.0.1).")
 @click.option("--model", "models", multiple=True, help="Alone: name of a model; once per --engine.")
 @click.option("--engine", "engines", multiple=True, help="Alone: URLs of its engines, separated by commas.")
 @click.option("--engine-kind", type=click.Choice(ENGINE_KINDS), default="openai", show_default=True)
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Alone: worker processes.")
+@click.pass_context
 def gateway(
+    context: click.Context,
     *,
     config_file: Path | None,
     port: int | None,
@@ -78,6 +87,8 @@ def gateway(
 
     Alone, the key clients must send is read from LLMGW_GATEWAY_KEY; without it none is asked for.
     """
+    if context.invoked_subcommand is not None:
+        return
     from llmgw.gateway import main as gateway_main
 
     if config_file is not None:
@@ -88,3 +99,8 @@ def gateway(
         raise click.UsageError("Give --config FILE, or --port P and as many --engine as --model.")
     routes = {name: tuple(url.strip() for url in urls.split(",")) for name, urls in zip(models, engines, strict=True)}
     sys.exit(gateway_main.run_alone(port=port, routes=routes, engine_kind=engine_kind, workers=workers))
+
+
+server.add_command(server_join)
+agent.add_command(agent_join)
+gateway.add_command(gateway_join)

@@ -14,6 +14,9 @@ class Context(Value, frozen=True, kw_only=True):
     api: str
     """Root URL of the API, such as `http://127.0.0.1:8800`."""
     token: str
+    ca_file: str | None = None
+    """Certificates that the API's is checked against beside those of the system: with `tls = "on"`, the cluster's
+    `identity/authority.pem`."""
 
 
 class Contexts(Value, frozen=True, kw_only=True):
@@ -48,6 +51,7 @@ def write_contexts(path: Path, contexts: Contexts) -> None:
     for name, context in contexts.contexts.items():
         lines += ["", f"[contexts.{json.dumps(name)}]"]
         lines += [f"api = {json.dumps(context.api)}", f"token = {json.dumps(context.token)}"]
+        lines += [f"ca_file = {json.dumps(context.ca_file)}"] if context.ca_file else []
     replace_private(path, "\n".join(lines) + "\n")
 
 

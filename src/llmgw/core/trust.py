@@ -41,7 +41,7 @@ def judge_token(token: JoinToken | None, wanted: Identity, now: datetime) -> Ref
 def judge_certificate(enrolment: Enrolment | None, identity: Identity, begins: datetime) -> str | None:
     """Say why a certificate of this cluster's authority is no longer taken; `None`: it is. `begins`: its notBefore."""
     if enrolment is None:
-        return f"{identity} is not known: it was removed, or the store is of before it joined; let it join again"
+        return f"{identity} is not known here: it was removed, or the store is older than it; let it join again"
     if begins < enrolment.joined_at.replace(microsecond=0) - BACKDATED:
         return f"{identity} joined anew at {enrolment.joined_at:%Y-%m-%d %H:%M:%S} UTC with another certificate"
     return None

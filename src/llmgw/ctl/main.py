@@ -12,6 +12,7 @@ _NODE = {
     "uncordon": ("llmgw.ctl.node_uncordon:node_uncordon", "End a cordon or a drain."),
     "drain": ("llmgw.ctl.node_drain:node_drain", "Move all replicas off a node."),
     "remove": ("llmgw.ctl.node_remove:node_remove", "Forget a node whose agent is gone."),
+    "token": ("llmgw.ctl.join_token:node_token", "Make a token that lets one node join."),
     "replace-silent": (
         "llmgw.ctl.node_replace_silent:node_replace_silent",
         "Replace nodes that fell silent together.",
@@ -45,6 +46,11 @@ _SERVER = {
     "list": ("llmgw.ctl.server_list:server_list", "All control planes: which leads, which stand by."),
     "step-down": ("llmgw.ctl.server_step_down:server_step_down", "Have the leader hand over to another."),
     "remove": ("llmgw.ctl.server_remove:server_remove", "Forget a control plane that is gone."),
+    "token": ("llmgw.ctl.join_token:server_token", "Make a token that lets one control plane join."),
+}
+_GATEWAY = {
+    "token": ("llmgw.ctl.join_token:gateway_token", "Make a token that lets one gateway join."),
+    "remove": ("llmgw.ctl.gateway_remove:gateway_remove", "Take the trust from a gateway that joined."),
 }
 
 
@@ -58,6 +64,7 @@ _SERVER = {
         "key": ("llmgw.ctl.main:key", "API keys of clients."),
         "token": ("llmgw.ctl.main:token", "Tokens of operators."),
         "server": ("llmgw.ctl.main:server", "Control planes."),
+        "gateway": ("llmgw.ctl.main:gateway", "Gateways on machines of their own."),
         "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
         "events": ("llmgw.ctl.events:events", "What happened lately."),
     },
@@ -75,8 +82,8 @@ _SERVER = {
 def ctl(ctx: click.Context, *, context: str | None, output: str) -> None:
     """Look at the fleet and change it.
 
-    The API is found by LLMGW_API and LLMGW_TOKEN, else by the contexts file (LLMGW_CTL_CONFIG, default
-    ~/.config/llmgw/ctl.toml), which `llmgw up` writes.
+    The API is found by LLMGW_API, LLMGW_TOKEN and, where it shows a certificate of the cluster, LLMGW_CA_FILE; else by
+    the contexts file (LLMGW_CTL_CONFIG, default ~/.config/llmgw/ctl.toml), which `llmgw up` writes.
     """
     ctx.obj = Session(context=context, output=output)
 
@@ -99,6 +106,11 @@ def replica() -> None:
 @click.group(cls=LazyGroup, commands_from=_SERVER)
 def server() -> None:
     """Control planes: one leads, others stand by."""
+
+
+@click.group(cls=LazyGroup, commands_from=_GATEWAY)
+def gateway() -> None:
+    """Gateways on machines of their own: they join like nodes."""
 
 
 @click.group(cls=LazyGroup, commands_from=_KEY)

@@ -12,6 +12,7 @@ from llmgw.config.contexts import contexts_path, read_contexts
 from llmgw.ctl.output import dump
 from llmgw.link.api import Api, NotTheApi
 from llmgw.schema.errors import InvalidInput
+from llmgw.schema.value import Value
 
 T = TypeVar("T")
 
@@ -28,8 +29,8 @@ class Session:
     def api(self) -> Api:
         """The API, found at its first use."""
         if self._api is None:
-            root, token = find_api(self._context)
-            self._api = Api(root, token)
+            found = find_api(self._context)
+            self._api = Api(found.root, found.token, ca_file=found.ca_file)
         return self._api
 
     def show(self, answer: Any, kind: type[T], table: Callable[[T], str]) -> None:
@@ -54,11 +55,19 @@ class Session:
         click.echo(text if self._output == "table" else dump(answer, self._output).rstrip("\n"))
 
 
-def find_api(context: str | None) -> tuple[str, str | None]:
-    """Give root URL and token. Raises `InvalidInput` saying where it looked."""
+class ApiAddress(Value, frozen=True, kw_only=True):
+    """Where the API is, and what it is asked with."""
+
+    root: str
+    token: str | None
+    ca_file: str | None
+
+
+def find_api(context: str | None) -> ApiAddress:
+    """Find the API. Raises `InvalidInput` saying where it looked."""
     address = os.environ.get("LLMGW_API")
     if address and context is None:
-        return address, os.environ.get("LLMGW_TOKEN")
+        return ApiAddress(root=address, token=os.environ.get("LLMGW_TOKEN"), ca_file=os.environ.get("LLMGW_CA_FILE"))
     path = contexts_path()
     contexts = read_contexts(path)
     name = context or contexts.current
@@ -76,7 +85,7 @@ def find_api(context: str | None) -> tuple[str, str | None]:
             allowed=known,
         )
     found = contexts.contexts[name]
-    return found.api, found.token
+    return ApiAddress(root=found.api, token=found.token, ca_file=found.ca_file)
 
 
 pass_session = click.make_pass_decorator(Session)

@@ -4,6 +4,7 @@ import http.client
 import json
 import ssl
 import time
+from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -46,14 +47,19 @@ _PART = 256 * 1024
 
 
 class Api:
-    """The admin API at one address. `timeout_s` bounds each call."""
+    """The admin API at one address. `timeout_s` bounds each call.
 
-    def __init__(self, root: str, token: str | None, *, timeout_s: float = 10.0) -> None:
+    `ca_file`: certificates that the API's is checked against beside those of the system. Raises `InvalidInput`.
+    """
+
+    def __init__(
+        self, root: str, token: str | None, *, timeout_s: float = 10.0, ca_file: str | Path | None = None
+    ) -> None:
         parts = _split(root)
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise InvalidInput("the token has characters that none has", hint="is it cut or quoted?", field="token")
         self._root = root.rstrip("/")
-        self._secure = parts.scheme == "https"
+        self._tls = _tls(ca_file) if parts.scheme == "https" else None
         self._host = parts.hostname or ""
         self._port = parts.port
         self._prefix = parts.path.rstrip("/")
@@ -91,10 +97,8 @@ class Api:
 
     def _exchange(self, method: str, path: str, body: object | None) -> tuple[int, str, bytes]:
         connection: http.client.HTTPConnection = (
-            http.client.HTTPSConnection(
-                self._host, self._port, timeout=self._timeout, context=ssl.create_default_context()
-            )
-            if self._secure
+            http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._tls)
+            if self._tls is not None
             else http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         )
         headers = {"Accept": "application/json"}
@@ -115,7 +119,7 @@ class Api:
         except http.client.HTTPException as error:
             raise NotTheApi(f"{self._root} does not speak HTTP ({type(error).__name__})", hint=_HINT) from error
         except ssl.SSLCertVerificationError as error:
-            raise Unreachable(f"{self._root} is not trusted: {error.verify_message}", hint=_HINT) from error
+            raise Unreachable(f"{self._root} is not trusted: {error.verify_message}", hint=_TRUST) from error
         except ssl.SSLError as error:
             raise NotTheApi(f"{self._root} does not speak TLS ({error.reason})", hint=_HINT) from error
         except OSError as error:
@@ -165,4 +169,20 @@ def _split(root: str) -> SplitResult:
     return parts
 
 
+def _tls(ca_file: str | Path | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca_file is None:
+        return context
+    try:
+        context.load_verify_locations(ca_file)
+    except (OSError, ssl.SSLError) as error:
+        why = "it holds no certificate in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise InvalidInput(f"cannot read certificates in {ca_file}: {why}", hint=_TRUST, field="ca_file") from error
+    return context
+
+
+_TRUST = (
+    "name the cluster's authority (identity/authority.pem in the control plane's data_dir) as LLMGW_CA_FILE, "
+    "or as ca_file in the contexts file"
+)
 _HINT = "check the address: the API's port is 8800 by default, not the gateway's 8000"

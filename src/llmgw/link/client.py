@@ -13,8 +13,10 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from llmgw.link.identity import TlsIdentity, peer_identity
 from llmgw.link.rounds import Rounds, redial_delay
 from llmgw.ports import Clock
+from llmgw.schema.identity import Part
 from llmgw.schema.link import AgentMessage, Hello, Ping, Refused, ServerMessage, Welcome
 from llmgw.telemetry import log
 
@@ -51,7 +53,9 @@ class AgentSide(Protocol):
 class AgentConnection:
     """Keeps one stream open to whichever control plane takes this agent on."""
 
-    def __init__(self, side: AgentSide, clock: Clock) -> None:
+    def __init__(self, side: AgentSide, clock: Clock, tls: TlsIdentity | None = None) -> None:
+        """`tls`: who this node is, where the control planes ask for certificates."""
+        self._tls = None if tls is None else tls.dialling()
         self._side = side
         self._clock = clock
         self._stream: ClientConnection | None = None
@@ -94,7 +98,8 @@ class AgentConnection:
         """Serve one stream. True when we were taken on; else `rounds` is told why not."""
         try:
             async with connect(
-                f"ws://{address}{PATH}",
+                f"{'ws' if self._tls is None else 'wss'}://{address}{PATH}",
+                ssl=self._tls,
                 compression=None,
                 ping_interval=None,
                 open_timeout=DIAL_S,
@@ -103,6 +108,7 @@ class AgentConnection:
                 user_agent_header=None,
                 proxy=None,
             ) as stream:
+                self._check_peer(stream)
                 answer = await self._greet(stream)
                 if isinstance(answer, Refused):
                     self._trouble(address, f"refused: {answer.reason}")
@@ -118,6 +124,14 @@ class AgentConnection:
             self._trouble(address, str(error) or type(error).__name__)
             return False
         return True
+
+    def _check_peer(self, stream: ClientConnection) -> None:
+        """Raise `OSError` unless the other end is a control plane: nodes and gateways have certificates too."""
+        if self._tls is None:
+            return
+        found = peer_identity(stream.transport.get_extra_info("ssl_object"))
+        if found is None or found.part is not Part.SERVER:
+            raise OSError(f"the other end is {found or 'nobody of this cluster'} by its certificate, no control plane")
 
     async def _greet(self, stream: ClientConnection) -> Welcome | Refused:
         await stream.send(_encoder.encode(self._side.hello()).decode())

@@ -16,9 +16,12 @@ from llmgw.config.contexts import replace_private
 from llmgw.core.trust import renew_at
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.identity import Identity, Part
+from llmgw.schema.value import Value
 from llmgw.telemetry import log
 
 FOLDER = "identity"
+SECRET = "authority-secret"  # noqa: S105 - the name of a file
+"""On control planes: what opens the authority's key in the store."""
 _SCHEME = "llmgw://"
 
 _log = log.get(__name__)
@@ -78,6 +81,14 @@ class TlsIdentity:
         context.check_hostname = False
         return self._fill(context)
 
+    def serving_people(self) -> ssl.SSLContext:
+        """Give a context for a listener that browsers and `ctl` use: nobody needs a certificate there."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self.file)
+        self._contexts.append(context)
+        return context
+
     def reload(self) -> bool:
         """Take a certificate that was renewed on disk into all contexts. False when it is the same as before."""
         found = self._read()
@@ -123,24 +134,34 @@ def write_identity(data_dir: Path, *, key: str, certificate: str, authority: str
     replace_private(folder / "identity.pem", key + certificate)
 
 
-def peer_identity(transport_info: ssl.SSLObject | ssl.SSLSocket | None) -> Identity | None:
-    """Give who is at the other end, from its verified certificate; `None` when it showed none, or no name of ours."""
-    if transport_info is None:
+def write_secret(data_dir: Path, secret: str) -> None:
+    """Write what opens the authority's key. Raises `OSError`."""
+    (data_dir / FOLDER).mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_private(data_dir / FOLDER / SECRET, secret + "\n")
+
+
+class Holder(Value, frozen=True, kw_only=True):
+    """Who is at the other end, by a certificate of this cluster that was verified."""
+
+    identity: Identity
+    begins: datetime
+    """When the certificate begins (notBefore)."""
+
+
+def holder_of(tls: ssl.SSLObject | ssl.SSLSocket | None) -> Holder | None:
+    """Give who is at the other end of a TLS connection; `None` when it showed no certificate, or no name of ours."""
+    certificate: Mapping[str, Any] = (tls.getpeercert() if tls is not None else None) or {}
+    identity = next((_parse(name) for kind, name in certificate.get("subjectAltName", ()) if kind == "URI"), None)
+    if identity is None:
         return None
-    return identity_of(transport_info.getpeercert())
+    begins = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notBefore"]), UTC)
+    return Holder(identity=identity, begins=begins)
 
 
-def identity_of(certificate: Mapping[str, Any] | None) -> Identity | None:
-    """Give the holder of a verified certificate as `getpeercert` tells it."""
-    for kind, value in (certificate or {}).get("subjectAltName", ()):
-        if kind == "URI":
-            return _parse(value)
-    return None
-
-
-def begins(certificate: Mapping[str, Any]) -> datetime:
-    """Give the notBefore of a certificate as `getpeercert` tells it."""
-    return datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notBefore"]), UTC)
+def peer_identity(tls: ssl.SSLObject | ssl.SSLSocket | None) -> Identity | None:
+    """Like `holder_of`, without the date."""
+    holder = holder_of(tls)
+    return None if holder is None else holder.identity
 
 
 def identity_in(certificate: x509.Certificate) -> Identity | None:

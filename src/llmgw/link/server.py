@@ -1,13 +1,16 @@
 """The agents' listener: WebSocket streams of JSON messages, separate from the HTTP server so that it can close at once.
 
-It knows tokens, signs of life and message order; what messages mean is its handler's business.
+It knows signs of life and message order; what messages mean is its handler's business, who may connect its gate's.
 """
 
 import asyncio
 import hmac
 import itertools
 import socket
+import ssl
+import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Protocol
 
@@ -17,10 +20,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
+from llmgw.link.identity import Holder, holder_of
 from llmgw.schema.link import AgentMessage, Hello, Order, Ping, Refused, ServerMessage, Welcome
 from llmgw.telemetry import log
 
 PATH = "/agent/v1"
+JOIN_PATH = "/join/v1"
 PING_S = 5.0
 DEAD_S = 15.0
 """Seconds without a byte after which a stream is dead: TCP alone never notices an unplugged peer."""
@@ -40,6 +45,8 @@ _MAX_REASON = 123
 _log = log.get(__name__)
 _decoder = msgspec.json.Decoder(AgentMessage)
 _encoder = msgspec.json.Encoder()
+TELL_S = 60.0
+"""Seconds in which one node's refusal is told once: it dials again twice a second."""
 _UNREADABLE = (msgspec.MsgspecError, RecursionError)
 """The second is for JSON nested deeper than any message."""
 
@@ -122,22 +129,70 @@ class AgentHandler(Protocol):
         """The stream is gone."""
 
 
+class Gate(Protocol):
+    """Who may connect as an agent."""
+
+    def refuse(self, hello: Hello, holder: Holder | None) -> str | None:
+        """Say why this agent may not; `None`: it may. `holder`: of the certificate its stream was opened with."""
+
+
+class TokenGate:
+    """Lets in who knows the cluster's one token: for machines whose network is trusted, or which are one."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    def refuse(self, hello: Hello, holder: Holder | None) -> str | None:  # noqa: ARG002 - there are no certificates
+        """Say why this agent may not connect; `None`: it may."""
+        if hmac.compare_digest(hello.token.encode(), self._token):
+            return None
+        return "the token is not the one this control plane expects"
+
+
+Joining = Callable[[ServerConnection, Holder | None], Awaitable[None]]
+"""Serves one connection on the join path."""
+
+
 class AgentListener:
     """Accepts agents on a socket and runs one stream for each."""
 
-    def __init__(self, handler: AgentHandler, *, token: str) -> None:
+    def __init__(
+        self,
+        handler: AgentHandler,
+        gate: Gate,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        joining: Joining | None = None,
+    ) -> None:
+        """`tls`, asked when it starts, takes connections without a certificate too: who joins has none yet.
+
+        `joining` serves those.
+        """
         self._handler = handler
-        self._token = token
+        self._gate = gate
+        self._tls = tls
+        self._joining = joining
         self._numbers = itertools.count(1)
         self._server: Server | None = None
+        self._told: dict[tuple[str, str], float] = {}
+        self._open: dict[AgentStream, tuple[Hello, Holder | None]] = {}
+
+    def look(self) -> None:
+        """Look again who may be connected, and let the others go at once. To be called when that changed."""
+        for stream, (hello, holder) in tuple(self._open.items()):
+            reason = self._gate.refuse(hello, holder)
+            if reason is not None:
+                _log.warning("agent.refused", node=hello.node, reason=reason)
+                stream.close(reason)
 
     async def start(self, sock: socket.socket) -> None:
         """Listen on a bound socket."""
         self._server = await serve(
-            self._serve,
+            self._accept,
             sock=sock,
+            ssl=None if self._tls is None else self._tls(),
             backlog=BACKLOG,
-            process_request=_refuse_path,
+            process_request=self._refuse_path,
             compression=None,
             ping_interval=None,
             close_timeout=CLOSE_S,
@@ -152,8 +207,16 @@ class AgentListener:
             self._server.close(code=CloseCode.SERVICE_RESTART, reason="the control plane stops")
             await self._server.wait_closed()
 
-    async def _serve(self, connection: ServerConnection) -> None:
-        hello = await self._hello(connection)
+    async def _accept(self, connection: ServerConnection) -> None:
+        holder = holder_of(connection.transport.get_extra_info("ssl_object"))
+        path = connection.request.path if connection.request is not None else PATH
+        if path == JOIN_PATH and self._joining is not None:
+            await self._joining(connection, holder)
+        else:
+            await self._serve(connection, holder)
+
+    async def _serve(self, connection: ServerConnection, holder: Holder | None) -> None:
+        hello = await self._hello(connection, holder)
         if hello is None:
             return
         await self._handler.settle(hello)
@@ -167,17 +230,19 @@ class AgentListener:
             return
         stream = AgentStream(connection, node=hello.node, number=next(self._numbers))
         self._handler.opened(stream, hello)
+        self._open[stream] = (hello, holder)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(stream.write())
                 await self._read(connection, stream)
                 stream.close("the stream ended")
         finally:
+            self._open.pop(stream, None)
             self._handler.closed(stream)
 
-    async def _hello(self, connection: ServerConnection) -> Hello | None:
-        """Read the first message; closes the connection unless it is a hello with the right token."""
-        peer = _peer(connection)
+    async def _hello(self, connection: ServerConnection, holder: Holder | None) -> Hello | None:
+        """Read the first message; closes the connection unless it is a hello of one who may connect."""
+        peer = peer_address(connection)
         try:
             async with asyncio.timeout(HELLO_S):
                 message = _decoder.decode(await connection.recv())
@@ -190,11 +255,24 @@ class AgentListener:
         if not isinstance(message, Hello):
             await close(connection, "the first message must be a hello")
             return None
-        if not hmac.compare_digest(message.token.encode(), self._token.encode()):
-            _log.warning("agent.wrong_token", peer=peer, node=message.node)
-            await self._refuse(connection, Refused(reason="the token is not the one this control plane expects"))
+        reason = self._gate.refuse(message, holder)
+        if reason is not None:
+            self._tell(peer, message.node, reason)
+            await self._refuse(connection, Refused(reason=reason))
             return None
         return message
+
+    def _tell(self, peer: str, node: str, reason: str) -> None:
+        now = time.monotonic()
+        self._told = {told: at for told, at in self._told.items() if now - at < TELL_S}
+        if (node, reason) not in self._told:
+            self._told[node, reason] = now
+            _log.warning("agent.refused", peer=peer, node=node, reason=reason)
+
+    def _refuse_path(self, connection: ServerConnection, request: Request) -> Response | None:
+        if request.path == PATH or (request.path == JOIN_PATH and self._joining is not None):
+            return None
+        return connection.respond(HTTPStatus.NOT_FOUND, f"agents connect to {PATH}\n")
 
     async def _refuse(self, connection: ServerConnection, refused: Refused) -> None:
         try:
@@ -245,16 +323,11 @@ async def close(connection: ServerConnection, reason: str) -> None:
         connection.transport.abort()
 
 
-def _refuse_path(connection: ServerConnection, request: Request) -> Response | None:
-    if request.path == PATH:
-        return None
-    return connection.respond(HTTPStatus.NOT_FOUND, f"agents connect to {PATH}\n")
-
-
 def _short(reason: str) -> str:
     return reason.encode()[:_MAX_REASON].decode(errors="ignore")
 
 
-def _peer(connection: ServerConnection) -> str:
+def peer_address(connection: ServerConnection) -> str:
+    """Give who is at the other end, for logs."""
     address = connection.remote_address
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(address)

@@ -41,5 +41,11 @@ class Joined(Value, frozen=True, kw_only=True, tag="joined"):
     """Opens the authority's key in the store. For control planes only."""
 
 
+class Declined(Value, frozen=True, kw_only=True, tag="declined"):
+    """The cluster's last word: another control plane would say the same, where `Refused` means: ask another."""
+
+    reason: str
+
+
 JoinRequest = Join | Renew
-JoinAnswer = Introduction | Joined | Refused
+JoinAnswer = Introduction | Joined | Declined | Refused

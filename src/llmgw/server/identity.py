@@ -19,6 +19,7 @@ class SecretKind(StrEnum):
     API_KEY = "lk"
     ADMIN_TOKEN = "lt"  # noqa: S105 - the prefix of tokens, not a token
     ENGINE_KEY = "le"
+    JOIN_TOKEN = "lj"  # noqa: S105 - the prefix of tokens, not a token
 
 
 def new_replica_id() -> str:

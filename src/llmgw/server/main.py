@@ -5,6 +5,7 @@ import contextlib
 import math
 import signal
 import socket
+import ssl
 from collections.abc import Iterator
 
 import uvicorn
@@ -45,8 +46,10 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
     clock = SystemClock()
     plane = build(config, clock)
     try:
+        await plane.security.open(plane.store)
+        plane.peers.tls = plane.security.dialling()
         async with asyncio.TaskGroup() as group:
-            http = _Http(plane.app, grace_s=config.stop_grace_s)
+            http = _Http(plane.app, grace_s=config.stop_grace_s, tls=plane.security.api())
             serving = group.create_task(http.serve(sockets=[api]))
             await plane.listener.start(agents)
             await plane.hub.start(gateways)
@@ -60,6 +63,7 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
                 group.create_task(plane.hearing.run()),
                 group.create_task(plane.history.run()),
                 group.create_task(plane.surroundings.run()),
+                group.create_task(plane.security.run()),
             )
             plane.lease.start()
             _log.info("server.started", api=config.api_listen, agents=config.agent_listen)
@@ -94,7 +98,7 @@ async def _let_go(plane: ControlPlane) -> None:
 class _Http(uvicorn.Server):
     """The HTTP server inside a process whose signals are not its business."""
 
-    def __init__(self, app: ASGIApp, *, grace_s: float) -> None:
+    def __init__(self, app: ASGIApp, *, grace_s: float, tls: ssl.SSLContext | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -109,6 +113,9 @@ class _Http(uvicorn.Server):
                 timeout_graceful_shutdown=math.ceil(grace_s),
             )
         )
+        # A context, not names of files: a renewed certificate is put into the context.
+        self.config.load()
+        self.config.ssl = tls
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

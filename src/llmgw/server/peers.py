@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -55,6 +56,8 @@ class Peers:
     def __init__(self, *, name: str) -> None:
         self._name = name
         self._session: aiohttp.ClientSession | None = None
+        self.tls: ssl.SSLContext | None = None
+        """What control planes with an `https` address are dialled with; default the system's. Set at first."""
 
     async def holder_at(self, api: str) -> str | None:
         """Ask who answers at `api`; `None` when nobody does within a second."""
@@ -145,7 +148,11 @@ class Peers:
     def _open(self) -> aiohttp.ClientSession:
         # At the first use: it wants to be made on the loop it runs on.
         if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=False, cookie_jar=aiohttp.DummyCookieJar())
+            self._session = aiohttp.ClientSession(
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                connector=aiohttp.TCPConnector(ssl=self.tls if self.tls is not None else True),
+            )
         return self._session
 
 

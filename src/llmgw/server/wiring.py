@@ -23,7 +23,7 @@ from llmgw.schema.plan import Claim
 from llmgw.schema.weights import Weights
 from llmgw.server.agents import Agents
 from llmgw.server.asked import Asked
-from llmgw.server.bootstrap import agent_token, bootstrap, read_credentials
+from llmgw.server.bootstrap import bootstrap, read_credentials
 from llmgw.server.demand import DemandBoard
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
@@ -47,6 +47,7 @@ from llmgw.server.process_metrics import ProcessMetrics
 from llmgw.server.prometheus import open_prometheus
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
+from llmgw.server.security import Security, scheme
 from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.standby import Standby
 from llmgw.server.store_watch import StoreWatch
@@ -72,6 +73,7 @@ class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     standby: Standby
     handing_over: HandingOver
     peers: Peers
+    security: Security
     metrics: ProcessMetrics
     hearing: HearingClock
     history: KeptHistory
@@ -90,7 +92,6 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     Raises `InvalidInput`, `Conflict` or `StoreError`, each with what to do.
     """
     data = Path(config.data_dir)
-    token = agent_token(Path(config.agent_token_file or data / "agent-token"))
     credentials = Path(config.credentials_file or data / "credentials.json")
     prometheus = open_prometheus(config)
     read_credentials(credentials)  # what is wrong with it is told now, not once this control plane leads
@@ -103,7 +104,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
     # Captured now, not read later: an upgrade changes the installed release underneath a running process.
     version = importlib.metadata.version("llmgw")
     _refuse_unreachable(config)
-    me = Candidate(holder=new_holder_id(), name=config.name, address=config.api_url or f"http://{config.api_listen}")
+    address = config.api_url or f"{scheme(config)}://{config.api_listen}"
+    me = Candidate(holder=new_holder_id(), name=config.name, address=address)
     lease = LeaseThread(store.lease_store(), clock, me)
     peers = Peers(name=config.name)
     members = Members(me=_member(me, config, clock, version), store=store, peers=peers, clock=clock)
@@ -127,6 +129,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         members=members,
         surroundings=surroundings,
     )
+    security = Security(config, fleet=fleet, clock=clock, directory=directory)
     standby = Standby(fleet=fleet, board=board, peers=peers, name=config.name, holder=me.holder)
     handing_over = HandingOver(
         name=config.name,
@@ -145,6 +148,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
 
     async def make_first_secrets() -> None:
         await bootstrap(fleet, clock, credentials, urls=_urls(config))
+        await security.bootstrap()
 
     async def reconcile() -> None:
         # Made anew for each term: silence counts from its start.
@@ -188,7 +192,8 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         store=store,
         lease=lease,
         agents=agents,
-        listener=AgentListener(agents, token=token),
+        listener=security.listener(agents),
+        security=security,
         leadership=leadership,
         hub=hub,
         members=members,
@@ -242,7 +247,7 @@ def _surroundings(
         port = split_address(config.api_listen, field="api_listen")[1]
         floating = FloatingWatch(
             address=config.floating_address,
-            through=f"http://{config.floating_address}:{port}",
+            through=f"{scheme(config)}://{config.floating_address}:{port}",
             name=config.name,
             others=members.all,
             lease=lease.status,
@@ -258,7 +263,7 @@ def _refuse_unreachable(config: ServerConfig) -> None:
     if shared and config.api_url is None and is_wildcard(config.api_listen):
         raise InvalidInput(
             f"api_listen = {config.api_listen!r} does not say where other control planes reach this one",
-            hint='write api_url = "http://ADDRESS:PORT" with an address of this machine',
+            hint=f'write api_url = "{scheme(config)}://ADDRESS:PORT" with an address of this machine',
             field="api_url",
         )
 
@@ -289,5 +294,5 @@ def _rules(config: ServerConfig, planner: Planner, *, leading_since: float) -> R
 
 
 def _urls(config: ServerConfig) -> dict[str, str]:
-    urls = {"api_url": f"http://{config.api_listen}"}
+    urls = {"api_url": f"{scheme(config)}://{config.api_listen}"}
     return urls if config.gateway_url is None else {**urls, "base_url": config.gateway_url}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
-from llmgw.link.server import AgentListener, AgentStream
+from llmgw.link.server import AgentListener, AgentStream, TokenGate
 from llmgw.schema.desired import DesiredShard, DesiredState, Mode
 from llmgw.schema.link import (
     AgentMessage,
@@ -38,7 +38,7 @@ class FakeControl:
         """What was said on the open stream, oldest first."""
         self.phases: dict[str, list[str]] = {}
         """Each shard's phases in the order they were reported, repetitions left out."""
-        self._listener = AgentListener(self, token=token)
+        self._listener = AgentListener(self, TokenGate(token))
         self._socket = socket.create_server(("127.0.0.1", 0))
         self._stream: AgentStream | None = None
         self._generation = 0

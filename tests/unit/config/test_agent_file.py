@@ -26,6 +26,7 @@ start_timeout_s = 900
 stop_grace_s = 0
 engine_verbosity = 3
 log_level = "debug"
+tls = "off"
 log_format = "json"
 """
 TABLES = """

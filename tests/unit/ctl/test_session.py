@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from llmgw.config.contexts import Context, Contexts, write_contexts
-from llmgw.ctl.session import find_api, segment
+from llmgw.ctl.session import ApiAddress, find_api, segment
 from llmgw.schema.errors import InvalidInput
 
 
@@ -22,15 +22,15 @@ def contexts(tmp_path: Path, monkeypatch):
 
 
 def test_the_current_context_is_used_and_another_can_be_named(contexts):
-    assert find_api(None) == ("http://l", "1")
-    assert find_api("far") == ("http://f", "2")
+    assert find_api(None) == ApiAddress(root="http://l", token="1", ca_file=None)
+    assert find_api("far") == ApiAddress(root="http://f", token="2", ca_file=None)
 
 
 def test_the_environment_goes_before_the_file_but_not_before_a_named_context(contexts, monkeypatch):
     monkeypatch.setenv("LLMGW_API", "http://e")
     monkeypatch.setenv("LLMGW_TOKEN", "3")
-    assert find_api(None) == ("http://e", "3")
-    assert find_api("far") == ("http://f", "2")
+    assert find_api(None) == ApiAddress(root="http://e", token="3", ca_file=None)
+    assert find_api("far") == ApiAddress(root="http://f", token="2", ca_file=None)
 
 
 def test_an_unknown_context_names_the_known_ones(contexts):

@@ -9,7 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from llmgw.link import server as module
-from llmgw.link.server import AgentListener
+from llmgw.link.server import AgentListener, TokenGate
 from llmgw.schema.desired import DesiredState, Mode
 from llmgw.schema.link import Hello, Order, Ping, Refused, ServerMessage, Welcome
 from llmgw.testing.fake_agent import FakeAgent
@@ -50,7 +50,7 @@ class Handler:
 @pytest.fixture
 async def listening():
     handler = Handler()
-    listener = AgentListener(handler, token=TOKEN)
+    listener = AgentListener(handler, TokenGate(TOKEN))
     sock = socket.create_server(("127.0.0.1", 0))
     await listener.start(sock)
     yield handler, listener, "{}:{}".format(*sock.getsockname())

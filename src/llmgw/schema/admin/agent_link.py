@@ -8,5 +8,5 @@ class AgentLink(Value, frozen=True, kw_only=True):
 
     address: str
     """`host:port` where this control plane listens for agents; `0.0.0.0` is all of its addresses."""
-    token: str
-    """What agents present in their hello."""
+    token: str | None = None
+    """What agents present in their hello; none with mutual TLS, where each machine joins with a token of its own."""

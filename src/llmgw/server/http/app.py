@@ -15,7 +15,7 @@ from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.hand_over import HandingOver
 from llmgw.server.history import KeptHistory
-from llmgw.server.http import control_planes, keys, models, nodes, openapi, replicas, tokens
+from llmgw.server.http import control_planes, join_tokens, keys, models, nodes, openapi, replicas, tokens
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -35,6 +35,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *keys.ROUTES,
     *control_planes.ROUTES,
     *tokens.ROUTES,
+    *join_tokens.ROUTES,
 )
 
 

@@ -6,11 +6,12 @@ from llmgw.core.drain import preview
 from llmgw.core.mass_protection import released
 from llmgw.core.node_intent import with_intent
 from llmgw.core.planner import plan
-from llmgw.ports import AppendEvent, Clock, DeleteNode, FleetRows, PutNode, Write
+from llmgw.ports import AppendEvent, Clock, DeleteEnrolment, DeleteNode, FleetRows, PutNode, Write
 from llmgw.schema.admin.drain import Drain
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.errors import Conflict
 from llmgw.schema.event import Event, Severity
+from llmgw.schema.identity import Identity, Part
 from llmgw.schema.node import Intent, Replacement
 from llmgw.server.fleet import Fleet
 from llmgw.server.services.nodes import find, one_node
@@ -49,12 +50,18 @@ async def drain(fleet: Fleet, clock: Clock, node_id: str, *, reason: str | None,
 async def remove(fleet: Fleet, clock: Clock, node_id: str, *, actor: str) -> None:
     """Forget a node; what it held is free, and its replicas are replaced. Raises `NotFound`.
 
-    Raises `Conflict` while its agent is connected: it would join again at once.
+    With mutual TLS its certificate is no longer taken, which ends its stream at once. Without, raises `Conflict` while
+    its agent is connected: it would join again at once.
     """
+    identity = Identity(part=Part.NODE, name=node_id)
 
     def decide(rows: FleetRows) -> tuple[Write, ...]:
         find(rows, node_id)
+        enrolment = fleet.enrolment(identity)
         live = fleet.node_live(node_id)
+        if enrolment is not None:
+            ended = DeleteEnrolment(id=enrolment.id)
+            return DeleteNode(id=node_id), ended, _event(clock, "node.removed", node_id, "removed", actor)
         if live is not None and live.connected:
             raise Conflict(
                 f"node {node_id} cannot be removed: its agent is connected and would join again",

@@ -1,0 +1,127 @@
+"""How a control plane's connections are secured: not at all on trusted networks, else by mutual TLS of the cluster."""
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from llmgw.config.server import ServerConfig
+from llmgw.config.tls import Tls, is_wildcard, split_address
+from llmgw.link.join_server import JoinPath
+from llmgw.link.server import AgentHandler, AgentListener, TokenGate
+from llmgw.ports import Clock, Store
+from llmgw.server.bootstrap import agent_token
+from llmgw.server.enrolments import Directory, Enrolments
+from llmgw.server.fleet import Fleet
+from llmgw.server.trust import ServerTrust
+from llmgw.server.trusted import unreadable
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Security:
+    """What listens and dials with what. Open it before anything listens.
+
+    Raises `InvalidInput` from the start for files that cannot be read.
+    """
+
+    def __init__(self, config: ServerConfig, *, fleet: Fleet, clock: Clock, directory: Directory) -> None:
+        self._config = config
+        self._fleet = fleet
+        self._trust: ServerTrust | None = None
+        self._api: ssl.SSLContext | None = None
+        if config.tls is Tls.ON:
+            self._trust = ServerTrust(
+                Path(config.data_dir), name=config.name, hosts=host_names(config), fleet=fleet, clock=clock
+            )
+            self._enrolments = Enrolments(fleet=fleet, clock=clock, trust=self._trust, directory=directory)
+            self._api = _own_certificate(config)
+        else:
+            self._token = agent_token(token_file(config))
+
+    async def open(self, store: Store) -> None:
+        """Read or make the cluster's authority. Raises `InvalidInput`, `StoreUnavailable`."""
+        if self._trust is not None:
+            await self._trust.open(store)
+
+    async def bootstrap(self) -> None:
+        """Make what a new cluster lacks; to be called while leading."""
+        if self._trust is not None:
+            await self._trust.store()
+
+    async def run(self) -> None:
+        """Renew certificates until cancelled."""
+        if self._trust is not None:
+            await self._trust.keep()
+
+    def listener(self, agents: AgentHandler) -> AgentListener:
+        """Give the agents' listener, which lets go at once of machines that were removed."""
+        if self._trust is None:
+            return AgentListener(agents, TokenGate(self._token))
+        trust = self._trust
+        listener = AgentListener(
+            agents,
+            self._enrolments,
+            tls=lambda: trust.own.listening(demand=False),
+            joining=JoinPath(self._enrolments),
+        )
+        self._fleet.changes.subscribe(listener.look)
+        return listener
+
+    def api(self) -> ssl.SSLContext | None:
+        """Give what API and console listen with. After `open`."""
+        if self._trust is None:
+            return None
+        return self._api or self._trust.own.serving_people()
+
+    def dialling(self) -> ssl.SSLContext | None:
+        """Give what other control planes are dialled with; their names are checked. After `open`."""
+        if self._trust is None:
+            return None
+        context = ssl.create_default_context()
+        context.load_verify_locations(self._trust.own.authority_file)
+        return context
+
+    @property
+    def judge(self) -> Callable[..., str | None] | None:
+        """Says whose certificate is no longer taken; `None` where there are none."""
+        return None if self._trust is None else self._enrolments.judge
+
+    @property
+    def trust(self) -> ServerTrust | None:
+        """The authority and this control plane's identity; `None` without mutual TLS."""
+        return self._trust
+
+
+def token_file(config: ServerConfig) -> Path:
+    """Where the token is that agents present without mutual TLS."""
+    return Path(config.agent_token_file or Path(config.data_dir) / "agent-token")
+
+
+def scheme(config: ServerConfig) -> str:
+    """Give the scheme of the API's URL."""
+    return "https" if config.tls is Tls.ON else "http"
+
+
+def host_names(config: ServerConfig) -> tuple[str, ...]:
+    """Give every name and address this control plane is reached by, for its certificate."""
+    listening = [config.api_listen, config.agent_listen, *([config.agent_address] if config.agent_address else [])]
+    found = [split_address(address, field="api_listen")[0] for address in listening if not is_wildcard(address)]
+    if config.api_url is not None:
+        found.append(urlsplit(config.api_url).hostname or "")
+    if config.floating_address is not None:
+        found.append(config.floating_address)
+    return tuple(dict.fromkeys(name for name in (*LOOPBACK, *found, *config.host_names) if name))
+
+
+def _own_certificate(config: ServerConfig) -> ssl.SSLContext | None:
+    """Read the operator's certificate for people. Raises `InvalidInput`."""
+    if config.api_certificate_file is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(config.api_certificate_file, config.api_key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise unreadable("api_certificate_file", config.api_certificate_file, error) from error
+    return context

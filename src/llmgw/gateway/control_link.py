@@ -14,7 +14,7 @@ from llmgw.gateway.control_line import ControlLine
 from llmgw.gateway.routes_view import ViewGap
 from llmgw.link.frames import FrameError, pack, read_frame
 from llmgw.link.rounds import Rounds
-from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, ViewSnapshot
+from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, Refused, ViewSnapshot
 from llmgw.telemetry import log as logs
 
 CONNECT_S = 2.0
@@ -96,6 +96,8 @@ class ControlLink:
             async with asyncio.timeout(self._view_s) as patience:
                 while (frame := await _read(reader)) is not None:
                     message = _DECODER.decode(frame)
+                    if isinstance(message, Refused):
+                        raise ConnectionRefusedError(f"it refuses this gateway: {message.reason}")
                     self._take(message)
                     if not self._viewed and isinstance(message, ViewSnapshot):
                         self._connected(line)

@@ -69,7 +69,7 @@ class Welcome(Value, frozen=True, kw_only=True, tag="welcome"):
 
 
 class Refused(Value, frozen=True, kw_only=True, tag="refused"):
-    """The server does not take the agent on; it should try the next address (or `leader` first)."""
+    """The server does not take the agent (or gateway) on; it should try the next address (or `leader` first)."""
 
     reason: str
     leader: str | None = None
@@ -129,4 +129,4 @@ class ViewDelta(Value, frozen=True, kw_only=True, tag="view_delta"):
 
 
 GatewayMessage = GatewayHello | GatewayReport | Ping
-ControlMessage = ViewSnapshot | ViewDelta | Ping
+ControlMessage = ViewSnapshot | ViewDelta | Ping | Refused

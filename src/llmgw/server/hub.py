@@ -1,13 +1,18 @@
-"""The hub: gives gateways the routing view over a Unix socket, and takes in their demand and metrics."""
+"""The hub: gives gateways the routing view, and takes in their demand and metrics.
+
+Gateways of this machine connect over a Unix socket, those of others over mutual TLS.
+"""
 
 import asyncio
 import contextlib
+import functools
 import socket
 from typing import Protocol
 
 import msgspec
 
 from llmgw.link.frames import FrameError, pack, read_frame
+from llmgw.link.identity import Holder, holder_of
 from llmgw.ports import Clock, FleetRows
 from llmgw.schema.key import ApiKey
 from llmgw.schema.link import (
@@ -16,12 +21,14 @@ from llmgw.schema.link import (
     GatewayMessage,
     GatewayReport,
     Ping,
+    Refused,
     ViewDelta,
     ViewSnapshot,
 )
 from llmgw.schema.view import KeysSection, Peer, PeersSection, RoutesSection, View
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
+from llmgw.server.gateway_gate import GatewayGate
 from llmgw.server.live import LiveNodes
 from llmgw.server.view import key_entries, routes, routes_delta
 from llmgw.telemetry import log
@@ -92,11 +99,20 @@ class Hub:
         self._reachable: dict[str, Peer] = {}
         self._streams: set[_Stream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def start(self, sock: socket.socket) -> None:
         """Listen on a bound Unix socket."""
-        self._server = await asyncio.start_unix_server(self._accept, sock=sock)
+        self._servers.append(await asyncio.start_unix_server(self._accept, sock=sock))
+
+    async def start_tls(self, sock: socket.socket, gate: GatewayGate) -> None:
+        """Listen on a bound address, for gateways that `gate` lets in."""
+        accept = functools.partial(self._accept, gate=gate)
+        self._servers.append(
+            await asyncio.start_server(
+                accept, sock=sock, ssl=gate.context, ssl_handshake_timeout=SEND_S, ssl_shutdown_timeout=1.0
+            )
+        )
 
     async def run(self) -> None:
         """Keep the view up to date until cancelled."""
@@ -115,8 +131,8 @@ class Hub:
 
     async def stop(self) -> None:
         """Close all streams. Gateways serve on with the view they have."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -134,6 +150,8 @@ class Hub:
     def _refresh(self) -> None:
         if not self._fleet.loaded:
             return
+        for stream in self._streams:
+            stream.look()
         if self._refresh_routes() | self._refresh_keys() | self._refresh_peers():
             for stream in self._streams:
                 stream.woken.set()
@@ -166,12 +184,14 @@ class Hub:
 
     # Streams -------------------------------------------------------------------------------------
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: GatewayGate | None = None
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None, "stream callbacks run in a task"  # noqa: S101 - tells mypy what asyncio promises
         self._tasks.add(task)
         try:
-            await self._serve(reader, writer)
+            await self._serve(reader, _Stream(writer, gate))
         except (FrameError, msgspec.MsgspecError) as error:
             _log.warning("gateway.unreadable", error=str(error))
         except (OSError, TimeoutError) as error:
@@ -183,14 +203,13 @@ class Hub:
             self._tasks.discard(task)
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, stream: "_Stream") -> None:
         hello = await _read(reader)
-        if not isinstance(hello, GatewayHello):
+        if not isinstance(hello, GatewayHello) or not await stream.admits(hello):
             return
         gateway = GatewayLive(
             name=hello.gateway, version=hello.version, pid=hello.pid, connected_at=self._clock.monotonic()
         )
-        stream = _Stream(writer)
         self._streams.add(stream)
         self._board.connect(gateway)
         if hello.peer is not None:
@@ -215,10 +234,37 @@ class Hub:
 class _Stream:
     """One gateway's stream, and the view it was sent last."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, gate: GatewayGate | None) -> None:
         self.woken = asyncio.Event()
         self._writer = writer
+        self._gate = gate
+        self._hello: GatewayHello | None = None
+        self._holder: Holder | None = None
         self._sent: View | None = None
+
+    async def admits(self, hello: GatewayHello) -> bool:
+        """Look at who is there, and tell one that may not be why."""
+        if self._gate is None:
+            return True
+        self._hello, self._holder = hello, holder_of(self._writer.get_extra_info("ssl_object"))
+        reason = self._refusal()
+        if reason is not None:
+            await self._send(Refused(reason=reason))
+        return reason is None
+
+    def look(self) -> None:
+        """Look again whether it may be connected, and let it go at once if not."""
+        if self._refusal() is not None:
+            self._writer.transport.abort()
+
+    def _refusal(self) -> str | None:
+        if self._gate is None or self._hello is None:
+            return None
+        reason = self._gate.refuse(self._hello, self._holder)
+        if reason is not None:
+            peer = self._writer.get_extra_info("peername")
+            _log.warning("gateway.refused", peer=peer[0] if peer else None, gateway=self._hello.gateway, reason=reason)
+        return reason
 
     async def send_views(self, hub: Hub) -> None:
         """Send the view, then what changes, and signs of life; ends by closing the stream when it cannot."""

@@ -1,10 +1,13 @@
 import asyncio
 
+from structlog.testing import capture_logs
+
+from llmgw.gateway import control_link
 from llmgw.gateway.control_line import UnixLine
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.routes_view import ViewGap
 from llmgw.link.frames import pack, read_frame
-from llmgw.schema.link import GatewayHello, Ping, ViewSnapshot
+from llmgw.schema.link import GatewayHello, Ping, Refused, ViewSnapshot
 from llmgw.testing.gateway_room import a_view, until
 
 HELLO = GatewayHello(gateway="g", version="1", pid=1)
@@ -66,3 +69,75 @@ async def test_a_gap_is_cured_by_a_fresh_stream(tmp_path):
         assert len(server.streams) == 2
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+class Line:
+    """A way to a control plane that does as it is told, in memory."""
+
+    def __init__(self, name: str, path, *, opens=None) -> None:
+        self.name, self._path, self._opens = name, path, opens
+        self.tried = 0
+
+    async def open(self):
+        self.tried += 1
+        if self._opens is not None:
+            await self._opens()
+        return await asyncio.open_unix_connection(str(self._path))
+
+
+async def _hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def _refuse() -> None:
+    raise ConnectionRefusedError("it is refused: it is node n1; only a server is let in here")
+
+
+class Silent(Server):
+    """A control plane that has no view."""
+
+    async def _serve(self, reader, writer) -> None:
+        self.streams.append(writer)
+        writer.write(pack(Ping()))
+        await reader.read()
+        writer.transport.abort()
+
+
+async def test_control_planes_that_hang_refuse_or_have_no_view_keep_it_from_none_of_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(control_link, "CONNECT_S", 0.05)
+    good, silent = tmp_path / "good.sock", tmp_path / "silent.sock"
+    lines = [Line("hangs", good, opens=_hang), Line("stranger", good, opens=_refuse), Line("empty", silent)]
+    lines.append(Line("good", good))
+    got: list[object] = []
+    async with Silent(silent), Server(good) as server:
+        running = asyncio.ensure_future(ControlLink(lines, HELLO, got.append, view_s=0.05).run())
+        await until(lambda: any(isinstance(one, ViewSnapshot) for one in got))
+        assert [line.tried for line in lines] == [1, 1, 1, 1]
+        await asyncio.sleep(0.1)  # longer than the patience with those that have no view
+        assert len(server.streams) == 1
+
+        server.streams[0].transport.abort()
+        await until(lambda: len(server.streams) == 2)
+        assert lines[0].tried == 1  # what hung is passed over for a while
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_control_plane_that_refuses_says_why(tmp_path):
+    class Refusing(Server):
+        async def _serve(self, reader, writer) -> None:
+            self.streams.append(writer)
+            writer.write(pack(Refused(reason="gateway g was removed")))
+            await reader.read()
+            writer.transport.abort()
+
+    got: list[object] = []
+    with capture_logs() as logs:
+        async with Refusing(tmp_path / "hub.sock"):
+            link = ControlLink([UnixLine(tmp_path / "hub.sock")], HELLO, got.append)
+            running = asyncio.ensure_future(link.run())
+            await until(lambda: bool(logs))
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert not got
+    assert logs[0]["reason"] == "it refuses this gateway: gateway g was removed"

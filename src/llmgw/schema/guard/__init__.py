@@ -1,0 +1,1 @@
+"""Guardrails: policies, their rules, verdicts, and the record of what was covered."""

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -255,6 +257,21 @@ async def test_a_restart_of_the_server_costs_no_call(store, lease, postgres, end
     assert await store.load_fleet() == FleetRows()
     assert lease.renew(replace(ROW, beat=3))
     await works(store, lease)
+
+
+async def test_connections_made_while_a_thousand_agents_hold_streams_are_as_good_as_others(store, lease):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+    with contextlib.ExitStack() as held:
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1100):
+            held.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        lease.take(None, ROW)
+        await asyncio.gather(*(store.load_fleet() for _ in range(8)))
+        # The second use of each: what a connection is looked at for.
+        await asyncio.gather(*(store.load_fleet() for _ in range(8)))
+        assert lease.renew(replace(ROW, beat=2))
+        await works(store, lease)
 
 
 async def test_sessions_the_server_ended_while_they_lay_idle_are_replaced_unseen(store, lease, other):

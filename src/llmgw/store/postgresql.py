@@ -164,8 +164,10 @@ class _Connection(psycopg.Connection[Any]):
 
     def was_closed(self) -> bool:
         """True when the server said something unasked: it ended the session, or is about to."""
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return bool(readable)
+        # Not `select`: it refuses descriptors above 1023, which a leader of a thousand agents has.
+        asked = select.poll()
+        asked.register(self._socket, select.POLLIN)
+        return bool(asked.poll(0))
 
     def close(self) -> None:
         """Close both descriptors."""

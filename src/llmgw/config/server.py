@@ -4,7 +4,7 @@ from llmgw.config.availability import check_floating, check_patroni
 from llmgw.config.bounds import Count, Grace, Pause, Seconds, Silence
 from llmgw.config.logging import LogFormat, LogLevel
 from llmgw.config.prometheus import check_prometheus
-from llmgw.config.tls import Tls, refuse_open_address
+from llmgw.config.tls import Tls, refuse_open_address, split_address
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.value import Value
 
@@ -28,6 +28,8 @@ class ServerConfig(Value, frozen=True, kw_only=True):
     """Base URL of `/v1` as shown to people, such as `http://llm.example.org:8000/v1`."""
     gateway_socket: str | None = None
     """Unix socket for gateways on this machine; default `data_dir/hub.sock`."""
+    gateway_listen: str | None = None
+    """Address for gateways on other machines (`control` of the gateway), over mutual TLS; needs `tls = "on"`."""
     store_url: str | None = None
     """Database: `sqlite:////absolute/path/llmgw.db`, or a libpq URL such as
     `postgresql://llmgw@db1:5432/llmgw?sslmode=require` (needs the extra `postgres`); a password belongs in the
@@ -95,6 +97,12 @@ class ServerConfig(Value, frozen=True, kw_only=True):
             raise InvalidInput(
                 'api_certificate_file says nothing without tls = "on"', hint='write tls = "on"', field="tls"
             )
+        if self.gateway_listen is not None:
+            split_address(self.gateway_listen, field="gateway_listen")
+            if self.tls is not Tls.ON:
+                raise InvalidInput(
+                    'gateway_listen says nothing without tls = "on"', hint='write tls = "on"', field="tls"
+                )
         check_patroni(self.patroni, ca_file=self.patroni_ca_file, store_url=self.store_url)
         check_floating(self.floating_address)
         check_prometheus(

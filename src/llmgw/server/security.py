@@ -13,6 +13,7 @@ from llmgw.ports import Clock, Store
 from llmgw.server.bootstrap import agent_token
 from llmgw.server.enrolments import Directory, Enrolments
 from llmgw.server.fleet import Fleet
+from llmgw.server.gateway_gate import GatewayGate
 from llmgw.server.trust import ServerTrust
 from llmgw.server.trusted import unreadable
 
@@ -81,6 +82,12 @@ class Security:
         context = ssl.create_default_context()
         context.load_verify_locations(self._trust.own.authority_file)
         return context
+
+    def gateways(self) -> GatewayGate | None:
+        """Give who may connect as a gateway of another machine; `None` without mutual TLS. After `open`."""
+        if self._trust is None:
+            return None
+        return GatewayGate(self._trust.own.listening(), self._enrolments.judge)
 
     @property
     def judge(self) -> Callable[..., str | None] | None:

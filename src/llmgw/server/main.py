@@ -6,13 +6,16 @@ import math
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from llmgw.config import disk
 from llmgw.config.data_dir import make_data_dir
 from llmgw.config.server import ServerConfig
 from llmgw.server.http.protocol import GuardedProtocol
@@ -21,13 +24,16 @@ from llmgw.server.wiring import ControlPlane, build, gateway_socket
 from llmgw.telemetry import log
 from llmgw.telemetry.clock import SystemClock
 
+ROOM_S = 1.0
+"""Seconds between two looks for room."""
+
 _log = log.get(__name__)
 
 
 def run(config: ServerConfig) -> int:
     """Run a control plane until it is told to stop. Raises `LlmgwError` when it cannot start."""
     log.configure(level=config.log_level, style=config.log_format, process="server")
-    make_data_dir(config.data_dir)
+    _await_room(config, make_data_dir(config.data_dir))
     with contextlib.ExitStack() as stack:
         # Bound before anything runs: a port in use must leave no trace.
         sockets = _Sockets(
@@ -43,6 +49,19 @@ def run(config: ServerConfig) -> int:
         finally:
             gateway_socket(config).unlink(missing_ok=True)
     return 0
+
+
+def _await_room(config: ServerConfig, folder: Path) -> None:
+    """Wait while SQLite could not be opened for want of room: to end would be to be started again and again.
+
+    Who asks meanwhile finds nobody listening. SIGTERM ends the wait, and the process.
+    """
+    if config.store_url is not None or not disk.is_full(folder):
+        return
+    _log.error("server.disk_full", folder=str(folder), note="the store cannot be opened: waiting for room")
+    while disk.is_full(folder):
+        time.sleep(ROOM_S)
+    _log.info("server.has_room", folder=str(folder))
 
 
 class _Sockets(NamedTuple):

@@ -6,12 +6,16 @@ import math
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
+from llmgw.config import disk
 from llmgw.config.data_dir import make_data_dir
 from llmgw.config.open_files import raise_open_files
 from llmgw.config.server import ServerConfig
@@ -21,6 +25,9 @@ from llmgw.server.wiring import ControlPlane, build, gateway_socket
 from llmgw.telemetry import log
 from llmgw.telemetry.clock import SystemClock
 
+ROOM_S = 1.0
+"""Seconds between two looks for room."""
+
 _log = log.get(__name__)
 
 
@@ -28,20 +35,45 @@ def run(config: ServerConfig) -> int:
     """Run a control plane until it is told to stop. Raises `LlmgwError` when it cannot start."""
     log.configure(level=config.log_level, style=config.log_format, process="server")
     raise_open_files()
-    make_data_dir(config.data_dir)
+    _await_room(config, make_data_dir(config.data_dir))
     with contextlib.ExitStack() as stack:
         # Bound before anything runs: a port in use must leave no trace.
-        api = stack.enter_context(bind_tcp(config.api_listen, field="api_listen"))
-        agents = stack.enter_context(bind_tcp(config.agent_listen, field="agent_listen"))
-        gateways = stack.enter_context(bind_unix(gateway_socket(config), field="gateway_socket"))
+        sockets = _Sockets(
+            api=stack.enter_context(bind_tcp(config.api_listen, field="api_listen")),
+            agents=stack.enter_context(bind_tcp(config.agent_listen, field="agent_listen")),
+            gateways=stack.enter_context(bind_unix(gateway_socket(config), field="gateway_socket")),
+            far_gateways=None
+            if config.gateway_listen is None
+            else stack.enter_context(bind_tcp(config.gateway_listen, field="gateway_listen")),
+        )
         try:
-            uvloop.run(_serve(config, api, agents, gateways))
+            uvloop.run(_serve(config, sockets))
         finally:
             gateway_socket(config).unlink(missing_ok=True)
     return 0
 
 
-async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket, gateways: socket.socket) -> None:
+def _await_room(config: ServerConfig, folder: Path) -> None:
+    """Wait while SQLite could not be opened for want of room: to end would be to be started again and again.
+
+    Who asks meanwhile finds nobody listening. SIGTERM ends the wait, and the process.
+    """
+    if config.store_url is not None or not disk.is_full(folder):
+        return
+    _log.error("server.disk_full", folder=str(folder), note="the store cannot be opened: waiting for room")
+    while disk.is_full(folder):
+        time.sleep(ROOM_S)
+    _log.info("server.has_room", folder=str(folder))
+
+
+class _Sockets(NamedTuple):
+    api: socket.socket
+    agents: socket.socket
+    gateways: socket.socket
+    far_gateways: socket.socket | None
+
+
+async def _serve(config: ServerConfig, sockets: _Sockets) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -52,9 +84,12 @@ async def _serve(config: ServerConfig, api: socket.socket, agents: socket.socket
         plane.peers.tls = plane.security.dialling()
         async with asyncio.TaskGroup() as group:
             http = _Http(plane.app, grace_s=config.stop_grace_s, tls=plane.security.api())
-            serving = group.create_task(http.serve(sockets=[api]))
-            await plane.listener.start(agents)
-            await plane.hub.start(gateways)
+            serving = group.create_task(http.serve(sockets=[sockets.api]))
+            await plane.listener.start(sockets.agents)
+            await plane.hub.start(sockets.gateways)
+            gate = plane.security.gateways()
+            if sockets.far_gateways is not None and gate is not None:
+                await plane.hub.start_tls(sockets.far_gateways, gate)
             others = (
                 group.create_task(plane.leadership.run()),
                 group.create_task(plane.hub.run()),

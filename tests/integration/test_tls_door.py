@@ -2,21 +2,19 @@
 
 import asyncio
 import contextlib
-import json
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from llmgw.link import frames
 from llmgw.link.peers import expecting
 from llmgw.relay.tls import ClientTls
 from llmgw.relay.upstream import Endpoint, UpstreamPool
-from llmgw.schema.door import DoorShard, DoorUpdate
+from llmgw.schema.door import DoorShard
 from llmgw.schema.identity import Part
+from llmgw.testing.door_process import DoorProcess
 from llmgw.testing.gateway_process import until
 from llmgw.testing.identities import Cluster
 from llmgw.testing.raw_http import Upstream
@@ -58,14 +56,10 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.node = folder / "node"
+        self.door = DoorProcess(self.node, more='tls = "on"\n')
         self.cluster = Cluster()
         self.engine = Engine()
-        self.port = 0
         self.pools: list[UpstreamPool] = []
-
-    def log(self, event: str) -> list[dict[str, str]]:
-        lines = [json.loads(line) for line in (self.folder / "door.log").read_text().splitlines() if line[0] == "{"]
-        return [line for line in lines if line["event"] == event]
 
     def pool(self, context: ssl.SSLContext) -> UpstreamPool:
         self.pools.append(UpstreamPool(tls=ClientTls(context, expecting(Part.NODE))))
@@ -73,7 +67,7 @@ class Place:
 
     async def ask(self, pool: UpstreamPool, **options):
         return await pool.request(
-            Endpoint("127.0.0.1", self.port, "n1"),
+            Endpoint.from_url(self.door.address, peer="n1"),
             method="POST",
             path="/shards/r1.0/v1/completions",
             headers=(),
@@ -82,45 +76,22 @@ class Place:
             **options,
         )
 
-    async def tell(self) -> None:
-        """Be the agent: hand in the engine and go."""
-        shard = DoorShard(
-            id="r1.0",
-            model="m",
-            endpoint=f"http://127.0.0.1:{self.engine.upstream.port}",
-            key="k",
-            paths=("/v1/completions",),
-        )
-        _, writer = await asyncio.open_unix_connection(self.node / "door.sock")
-        writer.write(frames.pack(DoorUpdate(shards=(shard,))))
-        await writer.drain()
-        writer.close()
-        await until(lambda: self.log("door.shards"))
-
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def place(tmp_path_factory) -> AsyncIterator[Place]:
     place = Place(tmp_path_factory.mktemp("tls"))
     place.cluster.join(place.node, Part.NODE, "n1")
-    config = place.folder / "door.toml"
-    config.write_text(f'data_dir = "{place.node}"\nlisten = "127.0.0.1:0"\nlog_format = "json"\ntls = "on"\n')
     await place.engine.upstream.start()
-    with (place.folder / "door.log").open("w") as log:
-        door = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "llmgw", "door", "--config", str(config), stderr=log
-        )
     try:
-        await until((place.node / "door.json").exists)
-        told = json.loads((place.node / "door.json").read_text())["listen"]
-        assert told.startswith("https://127.0.0.1:")
-        place.port = int(told.rpartition(":")[2])
-        await place.tell()
+        await place.door.start()
+        assert place.door.address.startswith("https://127.0.0.1:")
+        url = f"http://127.0.0.1:{place.engine.upstream.port}"
+        await place.door.tell(DoorShard(id="r1.0", model="m", endpoint=url, key="k", paths=("/v1/completions",)))
         yield place
     finally:
         for pool in place.pools:
             pool.close()
-        door.kill()
-        await door.wait()
+        await place.door.stop()
         await place.engine.upstream.stop()
 
 
@@ -137,13 +108,13 @@ def _calm(place) -> None:
 
 @pytest.mark.parametrize("part", [Part.NODE, Part.SERVER])
 async def test_other_parts_are_refused_and_logged(place, tmp_path, part):
-    asked, seen = place.engine.asked, len(place.log("tls.peer_refused"))
+    asked, seen = place.engine.asked, len(place.door.logged("tls.peer_refused"))
     stranger = place.pool(place.cluster.join(tmp_path, part, "x").dialling())
     with contextlib.suppress(Exception):
         await place.ask(stranger)
 
-    await until(lambda: len(place.log("tls.peer_refused")) > seen)
-    assert place.log("tls.peer_refused")[-1]["reason"] == f"it is {part} x; only a gateway is let in here"
+    await until(lambda: len(place.door.logged("tls.peer_refused")) > seen)
+    assert place.door.logged("tls.peer_refused")[-1]["reason"] == f"it is {part} x; only a gateway is let in here"
     assert place.engine.asked == asked
 
 
@@ -153,10 +124,10 @@ async def test_a_foreign_certificate_and_none_at_all_are_refused_and_logged(plac
     bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
     asked = place.engine.asked
     for context in (foreign, bare):
-        seen = len(place.log("tls.refused"))
+        seen = len(place.door.logged("tls.refused"))
         with contextlib.suppress(Exception):
             await place.ask(place.pool(context))
-        await until(lambda seen=seen: len(place.log("tls.refused")) > seen)
+        await until(lambda seen=seen: len(place.door.logged("tls.refused")) > seen)
 
     assert place.engine.asked == asked
 
@@ -185,9 +156,9 @@ async def test_a_renewed_certificate_is_shown_without_a_stream_that_breaks(place
     pieces = running.chunks()
     assert await anext(pieces) == b"one"
     before = serial(running)
-    renewals = len(place.log("tls.renewed"))
+    renewals = len(place.door.logged("tls.renewed"))
     place.cluster.join(place.node, Part.NODE, "n1")
-    await until(lambda: len(place.log("tls.renewed")) > renewals)
+    await until(lambda: len(place.door.logged("tls.renewed")) > renewals)
     second = await place.ask(pool)
 
     assert serial(second) != before

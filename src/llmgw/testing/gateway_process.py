@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -93,18 +94,29 @@ class ControlPlane:
 
 
 class GatewayProcess:
-    """A gateway's processes. `more` are further lines of its configuration."""
+    """A gateway's processes. `more` are further lines of its configuration; `trust`: certificates of one with TLS."""
 
     process: "subprocess.Popen[bytes]"
 
-    def __init__(self, folder: Path, *, workers: int = 2, drain_s: float = 5.0, more: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        workers: int = 2,
+        drain_s: float = 5.0,
+        more: str = "",
+        local: bool = True,
+        trust: Path | None = None,
+    ) -> None:
+        self.tls = None if trust is None else ssl.create_default_context(cafile=str(trust))
         self.port = free_port()
         self.data_dir = folder / "gateway"
         self.socket = folder / "hub.sock"
         self.config = folder / "gateway.toml"
         self.config.write_text(
-            f'data_dir = "{self.data_dir}"\ncontrol_socket = "{self.socket}"\nlisten = "127.0.0.1:{self.port}"\n'
-            f'workers = {workers}\ndrain_s = {drain_s}\nlog_format = "json"\n{more}'
+            f'data_dir = "{self.data_dir}"\nlisten = "127.0.0.1:{self.port}"\n'
+            + (f'control_socket = "{self.socket}"\n' if local else "")
+            + f'workers = {workers}\ndrain_s = {drain_s}\nlog_format = "json"\n{more}'
         )
         self.log = folder / "gateway.log"
         self.seen: dict[int, psutil.Process] = {}
@@ -121,7 +133,7 @@ class GatewayProcess:
         async with asyncio.timeout(GENEROUS_S):
             while True:
                 with suppress(OSError, asyncio.IncompleteReadError):
-                    reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                    reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls)
                     writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
                     answer = await reader.read()
                     writer.close()
@@ -151,7 +163,12 @@ class GatewayProcess:
 
     def client(self, key: str = SECRET, **options: Any) -> openai.AsyncOpenAI:
         """Give a client of the openai package that does not try again."""
-        return openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, **options)
+        scheme = "http"
+        if self.tls is not None:
+            scheme, options = "https", {"http_client": openai.DefaultAsyncHttpxClient(verify=self.tls), **options}
+        return openai.AsyncOpenAI(
+            base_url=f"{scheme}://127.0.0.1:{self.port}/v1", api_key=key, max_retries=0, **options
+        )
 
     async def stop(self) -> int:
         """Ask it to end; gives its exit status."""

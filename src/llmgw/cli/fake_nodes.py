@@ -25,6 +25,7 @@ _TROUBLES = ("freeze", "partition", "kill", "flap")
 @click.option("--heartbeat", type=click.FloatRange(0.1, 15), default=5.0, show_default=True, help="Seconds.")
 @click.option("--start", type=click.FloatRange(0, 3600), default=0.5, show_default=True, help="Seconds a start takes.")
 @click.option("--listen", default="127.0.0.1", show_default=True, help="Address of their doors, for gateways.")
+@click.option("--obeyed", type=click.Path(path_type=Path), help="File to note in whom each node obeys and refuses.")
 @click.option("--freeze", type=click.IntRange(0), default=0, help="Agents that hang while their engines answer.")
 @click.option("--partition", type=click.IntRange(0), default=0, help="Nodes that nothing reaches.")
 @click.option("--kill", type=click.IntRange(0), default=0, help="Nodes that are switched off.")
@@ -43,6 +44,7 @@ def fake_nodes(
     heartbeat: float,
     start: float,
     listen: str,
+    obeyed: Path | None,
     **troubles: int,
 ) -> None:
     """Run fake nodes over the real protocol until Ctrl-C.
@@ -67,7 +69,16 @@ def fake_nodes(
         address, token = _of_context(context)
         addresses = (address,)
     commands = tuple(f"{verb} {troubles[verb]}" for verb in _TROUBLES if troubles[verb])
-    run(groups, servers=addresses, token=token, heartbeat_s=heartbeat, start_s=start, host=listen, commands=commands)
+    run(
+        groups,
+        servers=addresses,
+        token=token,
+        heartbeat_s=heartbeat,
+        start_s=start,
+        host=listen,
+        commands=commands,
+        obeyed=obeyed,
+    )
 
 
 def _of_context(context: str | None) -> tuple[str, str]:

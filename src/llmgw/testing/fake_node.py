@@ -4,7 +4,7 @@ It keeps what an agent keeps on disk, so that a restart of the agent is a new st
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -17,6 +17,9 @@ from llmgw.schema.report import Death, ShardReport
 from llmgw.testing.fake_load import fake_load
 
 GIB = 1024**3
+
+Note = Callable[[str, DesiredState, str | None], None]
+"""Takes a node, an order, and why the node refused it; `None` when it obeyed."""
 
 
 def fake_facts(node: str, *, cores: float = 8.0, memory_bytes: int = 64 * GIB) -> NodeFacts:
@@ -43,6 +46,8 @@ class FakeNode:
         self.generation = 0
         self.slow_stops = False
         """Stops take until `finish_stops`, as engines with open requests do."""
+        self.note: Note | None = None
+        """Told of each order, and why it was refused if it was. May be set."""
         self._wanted: dict[str, DesiredShard] = {}
         self._shards: dict[str, ShardReport] = {}
         self._broken: dict[str, Death] = {}
@@ -75,6 +80,8 @@ class FakeNode:
     def obey(self, order: DesiredState) -> OrderRefused | None:
         """Carry out an order, or refuse a stale one."""
         reason = self._stale(order)
+        if self.note is not None:
+            self.note(self.id, order, reason)
         if reason is not None:
             return OrderRefused(
                 epoch=order.epoch,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import resource
 import signal
 import sys
 import threading
@@ -15,8 +14,11 @@ import uvloop
 import yaml
 
 from llmgw.config.load import load
+from llmgw.config.open_files import raise_open_files
 from llmgw.schema.errors import InvalidInput
+from llmgw.testing.fake_node import Note
 from llmgw.testing.fake_nodes import FakeFleet, FleetFile, NodeGroup
+from llmgw.testing.obeyed import ObeyedFile
 
 _YAML = frozenset({".yaml", ".yml"})
 
@@ -40,19 +42,27 @@ def run(
     start_s: float,
     host: str = "127.0.0.1",
     commands: Sequence[str] = (),
+    obeyed: Path | None = None,
 ) -> None:
-    """Run until a signal; doors listen on `host`. `commands` are carried out once all joined. Raises `InvalidInput`."""
-    _raise_file_limit()
+    """Run until a signal; doors listen on `host`. `commands` are carried out once all joined.
+
+    `obeyed` is a file in which it is noted whom each node obeys and refuses. Raises `InvalidInput`.
+    """
+    raise_open_files()
     fleet = FakeFleet(groups, server=servers, token=token, heartbeat_s=heartbeat_s, start_s=start_s, host=host)
-    uvloop.run(_serve(fleet, commands))
+    with contextlib.ExitStack() as stack:
+        note = None if obeyed is None else stack.enter_context(ObeyedFile(obeyed)).note
+        uvloop.run(_serve(fleet, commands, note))
 
 
-async def _serve(fleet: FakeFleet, commands: Sequence[str]) -> None:
+async def _serve(fleet: FakeFleet, commands: Sequence[str], note: Note | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with fleet:
+        for member in fleet.members.values():
+            member.node.note = note
         ended = asyncio.ensure_future(stop.wait())
         joined = asyncio.ensure_future(fleet.joined())
         await asyncio.wait({ended, joined}, return_when=asyncio.FIRST_COMPLETED)
@@ -79,10 +89,3 @@ def _obey(fleet: FakeFleet, line: str) -> None:
         click.echo(fleet.command(line))
     except InvalidInput as error:
         click.echo(f"{error.message}; {error.hint}", err=True)
-
-
-def _raise_file_limit() -> None:
-    """One connection a node, and some for their engines' clients."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

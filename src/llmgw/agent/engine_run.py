@@ -18,10 +18,11 @@ from llmgw.agent.local_state import LocalState, ShardRecord
 from llmgw.agent.process_group import ProcessGroup
 from llmgw.agent.readiness import Serving
 from llmgw.agent.shard_status import ShardStatus
+from llmgw.config import disk
 from llmgw.engines import probe
 from llmgw.engines.adapter import Adapter, Started
 from llmgw.engines.progress import Progress
-from llmgw.hardware import disk, proc
+from llmgw.hardware import proc
 from llmgw.ports import Clock
 from llmgw.schema.desired import DesiredShard
 from llmgw.schema.engine import EngineKind

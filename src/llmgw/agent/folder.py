@@ -5,8 +5,8 @@ from typing import TypeVar
 
 import msgspec
 
+from llmgw.config import disk
 from llmgw.config.contexts import replace_private
-from llmgw.hardware import disk
 from llmgw.telemetry import log
 
 T = TypeVar("T")

@@ -11,9 +11,10 @@ import aiohttp
 from llmgw.agent.local_state import LocalState
 from llmgw.agent.stop_engines import stop_everything
 from llmgw.agent.wiring import Agent
+from llmgw.config import disk
 from llmgw.config.agent import AgentConfig
 from llmgw.config.data_dir import make_data_dir
-from llmgw.hardware import disk, proc
+from llmgw.hardware import proc
 from llmgw.schema.errors import InvalidInput
 from llmgw.telemetry import log
 

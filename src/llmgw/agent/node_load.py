@@ -4,7 +4,8 @@ import os
 import time
 from pathlib import Path
 
-from llmgw.hardware import cgroup, cpu, disk, memory, pressure
+from llmgw.config import disk
+from llmgw.hardware import cgroup, cpu, memory, pressure
 from llmgw.hardware.cgroup import CpuLimit
 from llmgw.hardware.cpu import CpuTimes
 from llmgw.schema.report import Load

@@ -6,7 +6,7 @@ from llmgw.console.harm import Harm
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.node import NodeState
-from llmgw.schema.summary import ControlPlaneState, Summary
+from llmgw.schema.summary import AlarmKind, ControlPlaneState, Summary
 from llmgw.schema.value import Value
 
 
@@ -34,7 +34,14 @@ def needs(
     """Give all that needs somebody, worst first; empty when nothing does."""
     if not loaded:
         return (Need(id="loading", harm=Harm.BROKEN, text="The fleet is not read from the store yet."),)
-    found = (*_leadership(leading, leader), *_around(summary), *_models(models), *_nodes(nodes), *_next(models, nodes))
+    found = (
+        *_leadership(leading, leader),
+        *_store(summary),
+        *_around(summary),
+        *_models(models),
+        *_nodes(nodes),
+        *_next(models, nodes),
+    )
     return tuple(sorted(found, key=lambda need: list(Harm).index(need.harm)))
 
 
@@ -45,13 +52,22 @@ def _leadership(leading: bool, leader: str | None) -> Iterator[Need]:  # noqa: F
     yield Need(id="leader", harm=Harm.SOON if leader else Harm.BROKEN, text=text)
 
 
-def _around(summary: Summary) -> Iterator[Need]:
-    """What stands around the control planes: the replicated store, the floating address, the other control planes."""
+def _store(summary: Summary) -> Iterator[Need]:
+    """The store: whether it answers, and what is wrong with its members; and the disk it may lie on."""
+    if summary.store_error is not None:
+        yield Need(id="store-error", harm=Harm.BROKEN, text=f"The store does not answer: {summary.store_error}.")
+    for alarm in summary.alarms:
+        if alarm.kind is AlarmKind.DISK_FULL and alarm.node is None:
+            yield Need(id="disk", harm=Harm.BROKEN, text=f"{alarm.text[:1].upper()}{alarm.text[1:]}.")
     if summary.store_problem is not None:
         yield Need(id="store", harm=Harm.BROKEN, text=f"The store: {summary.store_problem}.")
     for member in summary.store:
         if member.problem is not None:
             yield Need(id=f"store-{member.name}", harm=Harm.SOON, text=f"Store {member.name}: {member.problem}.")
+
+
+def _around(summary: Summary) -> Iterator[Need]:
+    """What stands around the control planes: the floating address, the other control planes."""
     planes = summary.control_planes
     if planes is None:
         return

@@ -64,6 +64,8 @@ def _devices(row: NodeRow) -> Iterator[Trouble]:
 
 
 def _surroundings(row: NodeRow) -> Iterator[Trouble]:
+    for problem in row.facts.problems:
+        yield Trouble(harm=Harm.BROKEN, text=problem)
     for fabric in row.facts.fabrics:
         for warning in fabric.warnings:
             yield Trouble(harm=Harm.SOON, text=f"fabric {fabric.name}: {warning}")

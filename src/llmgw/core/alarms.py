@@ -26,6 +26,8 @@ def _of(node: Node, now: datetime) -> Iterator[Alarm]:
     if node.replacement is Replacement.SERVING:
         text = f"node {node.id} serves, but its agent does not report: it is not replaced; look at its agent"
         yield Alarm(kind=AlarmKind.SERVES_UNREPORTED, text=text, node=node.id)
+    for problem in node.facts.problems:
+        yield Alarm(kind=AlarmKind.DISK_FULL, text=f"node {node.id}: {problem}", node=node.id)
     if (count := flaps(node, now)) >= FLAPPING:
         text = f"node {node.id} fell silent {count} times within ten minutes; look at its network and its agent"
         yield Alarm(kind=AlarmKind.FLAPPING, text=text, node=node.id)

@@ -39,7 +39,9 @@ def after_failure(status: ModelStatus, death: Death, policy: BackoffPolicy, now:
         return status
     failures = status.failures + 1
     if not death.counts:
-        return msgspec.structs.replace(status, retry_at=now + delay(failures, policy))
+        # It never parks, so it may last for days: the pause grows with the failures seen lately, whatever their cause.
+        seen = max(failures, len(recent(status.failed_on, now)))
+        return msgspec.structs.replace(status, retry_at=now + delay(seen, policy))
     if not death.heals or failures >= policy.park_after:
         parked = Parked(failures=failures, reason=death.cause, since=now)
         return msgspec.structs.replace(status, failures=failures, retry_at=None, parked=parked)

@@ -99,10 +99,11 @@ def _fabric(fabric: Fabric) -> str:
 
 
 def _warnings(row: NodeRow) -> str:
-    """Say what is wrong with fabrics and with folders of weights: it is easily overlooked in a column."""
+    """Say what is wrong with the node, its fabrics and its folders of weights: it is easily overlooked in a column."""
     fabrics = [(f"fabric {fabric.name}", warning) for fabric in row.facts.fabrics for warning in fabric.warnings]
     folders = [(f"weights {folder.path}", text) for folder in row.facts.weights_folders for text in folder.problems]
-    return table(("WHERE", "WARNING"), fabrics + folders, empty="")
+    own = [("node", problem) for problem in row.facts.problems]
+    return table(("WHERE", "WARNING"), own + fabrics + folders, empty="")
 
 
 def _ports(row: NodeRow) -> str:

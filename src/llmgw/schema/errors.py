@@ -11,6 +11,7 @@
     ├── NoLeader            503  no control plane leads right now
     └── StoreError
         ├── StoreUnavailable    503  the store did not answer within its deadline
+        │   └── StoreFull       503  the store's disk is full
         └── Fenced              409  the lease is not ours (any more): nothing was written
 
 Each layer adds what it was doing and never repeats the inner text.
@@ -127,6 +128,12 @@ class StoreUnavailable(StoreError):
     """The store did not answer within its deadline, or the connection broke."""
 
     code = "store_unavailable"
+
+
+class StoreFull(StoreUnavailable):
+    """The store's disk is full: nothing was written, and nothing can be until there is room."""
+
+    code = "store_full"
 
 
 class Fenced(StoreError):

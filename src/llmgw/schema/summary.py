@@ -78,10 +78,11 @@ class AlarmKind(StrEnum):
     REPLACEMENT_HELD = "replacement_held"
     SERVES_UNREPORTED = "serves_unreported"
     FLAPPING = "flapping"
+    DISK_FULL = "disk_full"
 
 
 class Alarm(Value, frozen=True, kw_only=True):
-    """Something about nodes that needs an operator's eye now."""
+    """Something about nodes or control planes that needs an operator's eye now."""
 
     kind: AlarmKind
     text: str

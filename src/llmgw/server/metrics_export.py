@@ -109,6 +109,9 @@ class FleetSamples:
                 yield _sample("llmgw_store_member_ok", member.problem is None, member=member.name)
                 if member.lag >= 0:
                     yield _sample("llmgw_store_member_lag_bytes", member.lag, member=member.name)
+        room = self._fleet.surroundings.room()
+        if room is not None:
+            yield _sample("llmgw_data_dir_free_bytes", room.free_bytes)
         if floating is not None:
             yield _sample("llmgw_floating_address_ok", floating.problem is None)
 

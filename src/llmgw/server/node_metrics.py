@@ -32,6 +32,7 @@ def node_samples(fleet: Fleet) -> Iterator[MetricSample]:
     for seen in snapshot.nodes:
         node, load = seen.node, fleet.fresh_load(seen.node.id)
         yield from _known("llmgw_node_silences", flaps(node, snapshot.now) or None, node=node.id)
+        yield from _known("llmgw_node_problems", len(node.facts.problems) or None, node=node.id)
         yield from _has(node, held.get(node.id, NOTHING))
         if load is not None:
             yield from _does(node.id, load)
@@ -68,6 +69,7 @@ def _does(node: str, load: Load) -> Iterator[MetricSample]:
     yield from _known("llmgw_node_load", load.load15, node=node, period="15m")
     yield from _known("llmgw_node_memory_used_bytes", load.memory_used_bytes, node=node)
     yield from _known("llmgw_node_memory_available_bytes", load.memory_available_bytes, node=node)
+    yield from _known("llmgw_node_data_dir_free_bytes", load.data_dir_free_bytes, node=node)
     if load.pressure is not None:
         yield from _known("llmgw_node_pressure_percent", load.pressure.cpu_percent, node=node, resource="cpu")
         yield from _known("llmgw_node_pressure_percent", load.pressure.memory_percent, node=node, resource="memory")

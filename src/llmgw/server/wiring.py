@@ -25,6 +25,7 @@ from llmgw.server.agents import Agents
 from llmgw.server.asked import Asked
 from llmgw.server.bootstrap import bootstrap, read_credentials
 from llmgw.server.demand import DemandBoard
+from llmgw.server.disk_watch import DiskWatch
 from llmgw.server.execute import Names
 from llmgw.server.fleet import Fleet
 from llmgw.server.floating_watch import FloatingWatch
@@ -254,7 +255,8 @@ def _surroundings(
             leads=lease.is_leader,
             peers=peers,
         )
-    return Surroundings(store=store_watch, floating=floating)
+    disk = DiskWatch(name=config.name, folder=Path(config.data_dir))
+    return Surroundings(store=store_watch, floating=floating, disk=disk)
 
 
 def _refuse_unreachable(config: ServerConfig) -> None:

@@ -23,6 +23,10 @@ class Backend(Protocol):
         """What to do when it does not answer."""
 
     @property
+    def disk(self) -> str:
+        """Where the disk is that the database lies on, in words."""
+
+    @property
     def read_options(self) -> Mapping[str, Any]:
         """Execution options of a transaction that reads one consistent snapshot."""
 
@@ -38,6 +42,9 @@ class Backend(Protocol):
 
     def cut(self, connection: Any) -> None:
         """End what a driver's connection is doing, from another thread. The connection is not used again."""
+
+    def is_full(self, error: BaseException) -> bool:
+        """True for a driver's error that says that the database's disk is full."""
 
     def lock_schema(self, connection: Connection) -> None:
         """Keep all others from changing the schema until the transaction of `connection` ends; may wait for them."""

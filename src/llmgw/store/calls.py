@@ -15,7 +15,7 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
-from llmgw.schema.errors import StoreError, StoreUnavailable
+from llmgw.schema.errors import StoreError, StoreFull, StoreUnavailable
 from llmgw.store.backend import Backend, Observe
 
 T = TypeVar("T")
@@ -96,6 +96,8 @@ class Calls:
         except ProgrammingError as error:
             raise StoreError(f"{self._backend.where}: {_words(error)}", hint=_SCHEMA_HINT) from error
         except DBAPIError as error:
+            if error.orig is not None and self._backend.is_full(error.orig):
+                raise self._full(error) from error
             raise StoreUnavailable(f"{self._backend.where}: {_words(error)}", hint=self._backend.hint) from error
         except PoolExhausted as error:
             raise self._too_late("connecting") from error
@@ -106,6 +108,13 @@ class Calls:
         except BaseException:
             attempt.abandon()
             raise
+
+    def _full(self, error: DBAPIError) -> StoreFull:
+        """Say it in words: a full disk is the one trouble that never heals by itself, and always by making room."""
+        return StoreFull(
+            f"the store's disk is full: nothing can be written to {self._backend.where} ({_words(error)})",
+            hint=f"make room {self._backend.disk}: all goes on by itself then; until then models go on being served",
+        )
 
     def _too_late(self, name: str) -> StoreUnavailable:
         return StoreUnavailable(

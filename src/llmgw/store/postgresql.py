@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.errors import ReadOnlySqlTransaction
+from psycopg.errors import DiskFull, ReadOnlySqlTransaction
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, QueuePool, create_engine, event, text
 from sqlalchemy.exc import DisconnectionError
 
@@ -84,6 +84,11 @@ class PostgresqlBackend:
         hosts = " or ".join(host.split(","))
         return f"store {named.get('dbname') or named.get('user') or '(default)'} on {hosts}{port}"
 
+    @property
+    def disk(self) -> str:
+        """The disk, in words."""
+        return "on the disk of the database server"
+
     def claim(self) -> None:
         """Nothing: the lease decides which control plane uses it."""
 
@@ -113,6 +118,10 @@ class PostgresqlBackend:
     def cut(self, connection: Any) -> None:
         """Shut the connection's socket down: whoever waits on it sees it end."""
         connection.cut()
+
+    def is_full(self, error: BaseException) -> bool:
+        """True when the server says so (SQLSTATE 53100)."""
+        return isinstance(error, DiskFull)
 
     def lock_schema(self, connection: Connection) -> None:
         """Wait until no other control plane migrates, and keep others waiting until the transaction ends."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import psutil
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 
+from llmgw.config import disk
 from llmgw.schema.errors import Conflict, InvalidInput, StoreUnavailable
 from llmgw.schema.store import PostgresWord
 
@@ -42,6 +43,19 @@ _NETWORK_FILESYSTEMS = frozenset(
 """Where WAL's shared memory or file locks do not hold between machines (sqlite.org/wal.html, "Disadvantages")."""
 
 _BEGIN = "sqlite_begin"
+
+_WRITE_ERRORS = frozenset(
+    {
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMOPEN,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+        sqlite3.SQLITE_IOERR_SHMMAP,
+    }
+)
+"""What SQLite calls a write that failed, whatever the reason (sqlite.org/rescode.html)."""
 
 _CHECK_EVERY = 10_000
 """Steps of SQLite's machine between two looks at whether a call was given up: well below a millisecond."""
@@ -80,6 +94,11 @@ class SqliteBackend:
     def where(self) -> str:
         """The database in words."""
         return f"store {self._path}"
+
+    @property
+    def disk(self) -> str:
+        """The disk, in words."""
+        return f"on the disk of {self._path.parent}"
 
     def claim(self) -> None:
         """Refuse network filesystems, lock, and create the file readable by its owner only: it holds engine keys."""
@@ -122,6 +141,13 @@ class SqliteBackend:
         """End the statement that runs, and any later one. A wait for a lock goes on: it ends with the busy timeout."""
         connection.given_up = True
         connection.interrupt()
+
+    def is_full(self, error: BaseException) -> bool:
+        """True when SQLite says so, or failed to write where there is no room: its shared memory grows by files."""
+        if not isinstance(error, sqlite3.Error):
+            return False
+        code = getattr(error, "sqlite_errorcode", None)
+        return code == sqlite3.SQLITE_FULL or (code in _WRITE_ERRORS and disk.is_full(self._path.parent))
 
     def lock_schema(self, connection: Connection) -> None:
         """Nothing: a claimed file is ours alone."""

@@ -52,6 +52,12 @@ TABLE: tuple[Metric, ...] = (
         help="Requests tried again on another replica before the first byte.",
     ),
     Metric(
+        name="llmgw_gateway_view_unsaved",
+        kind=Kind.GAUGE,
+        labels=("gateway",),
+        help="1 while the gateway cannot write its last routing view, which its next start would need; else absent.",
+    ),
+    Metric(
         name="llmgw_gateway_tokens",
         kind=Kind.COUNTER,
         labels=("gateway", "model", "direction"),
@@ -142,6 +148,11 @@ TABLE: tuple[Metric, ...] = (
         labels=("call", "code"),
         help="Store calls that failed, by error code.",
     ),
+    Metric(
+        name="llmgw_data_dir_free_bytes",
+        kind=Kind.GAUGE,
+        help="Room left on the disk of the control plane's data_dir, where SQLite keeps the store.",
+    ),
     Metric(name="llmgw_nodes", kind=Kind.GAUGE, labels=("state",), help="Nodes by shown state."),
     Metric(
         name="llmgw_nodes_not_replaced",
@@ -180,6 +191,18 @@ TABLE: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         labels=("node",),
         help="Memory that could be had without swapping; absent when older than a minute.",
+    ),
+    Metric(
+        name="llmgw_node_problems",
+        kind=Kind.GAUGE,
+        labels=("node",),
+        help="How many things its agent says are wrong with the node, such as a full disk; absent when none is.",
+    ),
+    Metric(
+        name="llmgw_node_data_dir_free_bytes",
+        kind=Kind.GAUGE,
+        labels=("node",),
+        help="Room left for the agent's files and the logs of engines; absent when older than a minute.",
     ),
     Metric(
         name="llmgw_node_pressure_percent",

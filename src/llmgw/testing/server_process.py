@@ -70,6 +70,11 @@ class ServerProcess:
             await self._process.wait()
 
     @property
+    def runs(self) -> bool:
+        """True while the process that was started last has not ended."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
     def agent_token(self) -> str:
         """What agents present."""
         return (self.data / "agent-token").read_text().strip()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from llmgw.config import disk
 from llmgw.config.data_dir import make_data_dir
 from llmgw.schema.admin.model import MAX_NAME, NAME_PATTERN
 from llmgw.schema.errors import Conflict, InvalidInput, LlmgwError
@@ -47,6 +48,12 @@ def start(request: Request) -> Started:
         return _found(layout, request)
     try:
         return _start(layout, request, lock)
+    except OSError as error:
+        if not disk.is_want_of_room(error):
+            raise
+        raise LlmgwError(
+            f"the disk of {layout.root} is full", hint="make room there, or choose another folder with --data-dir"
+        ) from error
     finally:
         os.close(lock)  # the supervisor holds the same open file
 

@@ -57,6 +57,7 @@ class Supervisor:
         self._layout = layout
         self._state = state
         self._stopping = asyncio.Event()
+        self._unsaved = False
         self._log = log.get(__name__)
 
     async def run(self) -> None:
@@ -67,6 +68,7 @@ class Supervisor:
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
         self._save(supervisor=identify("supervisor", os.getpid()))
         keepers = [loop.create_task(self._keep(name)) for name in CHILDREN]
+        keepers.append(loop.create_task(self._keep_state()))
         try:
             await self._stopping.wait()
         finally:
@@ -119,7 +121,24 @@ class Supervisor:
 
     def _save(self, **changes: object) -> None:
         self._state = msgspec.structs.replace(self._state, **changes)
-        write_state(self._layout.state, self._state)
+        self._write()
+
+    async def _keep_state(self) -> None:
+        """Write what found no room, once there is: the next supervisor adopts by it."""
+        while True:
+            await asyncio.sleep(_BACKOFF_MAX_S)
+            if self._unsaved:
+                self._write()
+
+    def _write(self) -> None:
+        try:
+            write_state(self._layout.state, self._state)
+        except OSError as error:
+            if not self._unsaved:
+                self._log.error("up.state_unsaved", path=str(self._layout.state), error=str(error))
+            self._unsaved = True
+        else:
+            self._unsaved = False
 
     def _reap(self) -> None:
         with suppress(ChildProcessError):

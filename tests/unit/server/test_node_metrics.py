@@ -19,6 +19,7 @@ LOAD = Load(
     memory_used_bytes=4 * GIB,
     memory_available_bytes=12 * GIB,
     pressure=Pressure(cpu_percent=0.5, io_percent=7.0),
+    data_dir_free_bytes=5 * GIB,
     shards=(USED, ShardLoad(shard="unknown.0", cpu_cores=9.0)),
 )
 MEASURED = {
@@ -27,6 +28,7 @@ MEASURED = {
     "llmgw_node_load_age_seconds",
     "llmgw_node_memory_used_bytes",
     "llmgw_node_memory_available_bytes",
+    "llmgw_node_data_dir_free_bytes",
     "llmgw_node_pressure_percent",
     "llmgw_shard_cpu_cores",
     "llmgw_shard_memory_bytes",
@@ -59,8 +61,9 @@ async def test_what_an_engine_uses_is_labelled_with_node_model_replica_and_shard
 async def test_every_metric_of_nodes_and_engines_in_the_table_is_told_when_it_is_known(room):
     everything = replace(LOAD, pressure=Pressure(cpu_percent=0.5, memory_percent=1.0, io_percent=7.0))
     node = await room.put_node(devices=make_devices(1))
-    await room.fleet.write([PutNode(node=replace(node, silences=(room.clock.now(),)))])
-    room.hear(node, load=everything)
+    troubled = replace(node, silences=(room.clock.now(),), facts=replace(node.facts, problems=("its disk is full",)))
+    await room.fleet.write([PutNode(node=troubled)])
+    room.hear(troubled, load=everything)
     await room.put_replica("r1", "m")
     table = {metric.name: set(metric.labels) for metric in TABLE}
     told = {one.name: {label for label, _ in one.labels} for one in node_samples(room.fleet)}

@@ -20,6 +20,7 @@ def summary(fleet: Fleet, *, version: str) -> Summary:
         store=store.members if store is not None else (),
         store_problem=store.problem if store is not None else None,
         store_error=status.store_problem,
+        alarms=(*fleet.surroundings.alarms(), *found.alarms),
     )
 
 

@@ -1,4 +1,4 @@
-"""How much room a filesystem has left, and whether that is none."""
+"""How much room the filesystem of a data folder has left, and whether that is none."""
 
 import errno
 import os

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from llmgw.core import credible
 from llmgw.ports import Clock
 from llmgw.schema.desired import DesiredState
 from llmgw.schema.errors import NotFound
@@ -193,6 +194,10 @@ class Agents:
             return Refused(reason="this control plane does not lead", leader=leader)
         if _NODE_ID.fullmatch(hello.node) is None:
             return Refused(reason=f"node id {hello.node!r} is not letters, digits, dots and dashes (63 at most)")
+        doubt = credible.doubt(epoch=hello.epoch, generation=hello.generation, ours=fence.epoch)
+        if doubt is not None:
+            _log.warning("agent.forged", node=hello.node, reason=doubt)
+            return Refused(reason=doubt)
         if self._foreign(fence, hello.epoch, hello.holder):
             return Refused(reason=f"epoch {hello.epoch} was obeyed already; this control plane raises its own")
         servers = self._directory.agent_addresses() if self._directory is not None else ()
@@ -271,7 +276,13 @@ class Agents:
     def _refused(self, stream: Stream, refusal: OrderRefused) -> None:
         _log.warning("agent.order_refused", node=stream.node, epoch=refusal.epoch, reason=refusal.reason)
         fence = self._lease.fence()
-        if fence is not None and not self._foreign(fence, refusal.highest_epoch, refusal.highest_holder):
+        if fence is None:
+            return
+        doubt = credible.doubt(epoch=refusal.highest_epoch, generation=refusal.generation, ours=fence.epoch)
+        if doubt is not None:
+            _log.warning("agent.forged", node=stream.node, reason=doubt)
+            stream.close(doubt)
+        elif not self._foreign(fence, refusal.highest_epoch, refusal.highest_holder):
             # The generation is too low: the next hello tells the one obeyed, and the reconciler goes beyond it.
             stream.close("an order was refused; say hello again")
 

@@ -147,6 +147,31 @@ def test_closing_lets_all_go_and_forgets_what_they_said(bench):
     assert bench.live.all() == ()
 
 
+@pytest.mark.parametrize(
+    ("epoch", "generation", "told"),
+    [
+        (1_000_006, 0, "no leader of this cluster can have had epoch 1000006: it is at 5"),
+        (2**63 - 1, 0, "no leader of this cluster can have had epoch"),
+        (-1, 0, "no leader of this cluster can have had epoch -1"),
+        (5, 2**53 + 1, "no order can have had generation"),
+        (5, -1, "no order can have had generation -1"),
+    ],
+)
+def test_forged_counters_are_refused_and_move_nothing(bench, epoch, generation, told):
+    answer = bench.agents.admit(bench.hello(epoch=epoch, holder="x", generation=generation))
+    assert isinstance(answer, Refused)
+    assert answer.reason.startswith(told)
+    assert bench.lease.raised == []
+
+
+def test_a_forged_epoch_in_a_refusal_ends_the_stream_and_moves_nothing(bench):
+    stream = bench.connect()
+    refusal = OrderRefused(epoch=5, generation=1, reason="stale", highest_epoch=2**62, highest_holder="x")
+    bench.agents.said(stream, refusal)
+    assert stream.closed
+    assert bench.lease.raised == []
+
+
 def test_a_refused_order_of_a_later_leader_raises_the_epoch(bench):
     stream = bench.connect()
     refusal = OrderRefused(epoch=5, generation=1, reason="stale", highest_epoch=7, highest_holder="other")

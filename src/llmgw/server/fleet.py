@@ -23,7 +23,7 @@ from llmgw.ports import (
     Write,
 )
 from llmgw.schema.demand import MetricSample, ModelDemand
-from llmgw.schema.errors import LlmgwError, NoLeader, StoreUnavailable
+from llmgw.schema.errors import LlmgwError, NoLeader, StoreFull, StoreUnavailable
 from llmgw.schema.identity import Enrolment, Identity, JoinToken
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseStatus, Standing
@@ -39,6 +39,9 @@ from llmgw.server.surroundings import Surroundings
 
 HASH_KEY_SETTING = "hash_key"
 """Setting with the cluster's key for keyed hashes, hex."""
+
+FULL_TOLD_S = 60.0
+"""How long a write that found no room is told of when no other was tried since."""
 
 Decide = Callable[[FleetRows], Sequence[Write]]
 SlowDecide = Callable[[FleetRows], Awaitable[Sequence[Write]]]
@@ -120,6 +123,7 @@ class Fleet:
         self._epoch: int | None = None
         self._failures = 0
         self._failure: StoreUnavailable | None = None
+        self._full: tuple[str, float] | None = None
         self.wanted: Mapping[str, int] = {}
         """Replicas demand asks for, by model: told by the reconciler while this process leads, else empty."""
         self.changes = Changes()
@@ -209,6 +213,17 @@ class Fleet:
         """Say who leads."""
         return self._lease.status()
 
+    def store_problem(self) -> str | None:
+        """Say why nothing can be written; `None` when nothing is known to be in the way.
+
+        A full disk may have room for the lease, which never grows, and for nothing else: that is told for a while.
+        """
+        problem = self._lease.status().store_problem
+        if problem is not None or self._full is None:
+            return problem
+        text, at = self._full
+        return text if self._clock.monotonic() - at < FULL_TOLD_S else None
+
     def control_planes(self) -> tuple[ControlPlaneMember, ...]:
         """Say of each control plane what it does now; nothing is known where there is only a copy for tests."""
         return () if self._members is None else self._members.described(self._lease.status())
@@ -294,9 +309,11 @@ class Fleet:
             try:
                 with self._noting_failure():
                     await self._store.leader(self._fence()).apply(writes)
-            except StoreUnavailable:
+            except StoreUnavailable as error:
                 self._doubt = True
+                self._full = (error.message, self._clock.monotonic()) if isinstance(error, StoreFull) else None
                 raise
+            self._full = None
             self._fold(writes)
         self.changes.notify()
         self.wake()

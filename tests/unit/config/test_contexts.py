@@ -1,7 +1,18 @@
+import errno
+import os
 import stat
 from pathlib import Path
 
-from llmgw.config.contexts import Context, Contexts, contexts_path, read_contexts, write_contexts
+import pytest
+
+from llmgw.config.contexts import (
+    Context,
+    Contexts,
+    contexts_path,
+    read_contexts,
+    replace_private,
+    write_contexts,
+)
 
 
 def test_what_is_written_is_read_again_and_private(tmp_path: Path):
@@ -26,3 +37,16 @@ def test_no_file_is_no_contexts(tmp_path: Path):
 def test_the_environment_names_another_file(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("LLMGW_CTL_CONFIG", str(tmp_path / "x.toml"))
     assert contexts_path() == tmp_path / "x.toml"
+
+
+def test_a_file_that_cannot_be_replaced_stays_and_leaves_nothing_beside_it(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    replace_private(path, "old")
+
+    def full(_handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_private(path, "new")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]

@@ -33,3 +33,11 @@ def test_a_node_that_serves_unreported_and_one_that_flaps_are_named():
         (AlarmKind.SERVES_UNREPORTED, "n2"),
     ]
     assert alarms(make_snapshot(nodes, now=NOW + timedelta(minutes=2)))[0].node == "n2"
+
+
+def test_what_is_wrong_with_a_node_itself_is_named():
+    node = make_node("n1")
+    full = replace(node, facts=replace(node.facts, problems=("the disk of the agent's data_dir /x is full",)))
+    (alarm,) = alarms(make_snapshot([full, make_node("n2")]))
+    assert (alarm.kind, alarm.node) == (AlarmKind.DISK_FULL, "n1")
+    assert alarm.text == "node n1: the disk of the agent's data_dir /x is full"

@@ -6,6 +6,7 @@ from llmgw.core.parking import (
     BackoffPolicy,
     after_early_death,
     after_failure,
+    after_failure_on,
     after_success,
     delay,
     for_revision,
@@ -80,3 +81,13 @@ def test_a_parked_model_stays_parked_until_unparked_or_changed():
 def test_unparking_keeps_what_is_not_about_starts():
     status = msgspec.structs.replace(failed(5), unplaceable="1 node: full")
     assert unparked(status).unplaceable == "1 node: full"
+
+
+def test_a_cause_in_the_environment_never_parks_and_is_tried_ever_more_rarely():
+    status, pauses = FRESH, []
+    for _ in range(6):
+        status = after_failure_on(status, "n1", NOW)
+        status = after_failure(status, make_death(counts=False, cause="the disk is full"), POLICY, NOW)
+        pauses.append((status.retry_at - NOW).total_seconds())
+    assert pauses == [2, 4, 8, 10, 10, 10]
+    assert (status.parked, status.failures, status.last_failure) == (None, 0, "the disk is full")

@@ -1,5 +1,7 @@
 import json
 import logging
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,17 @@ def restore_logging():
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+def test_a_line_that_finds_no_room_is_lost_and_counted_and_ends_nothing(tmp_path, monkeypatch, restore_logging):
+    with Path("/dev/full").open("w") as full, (tmp_path / "log").open("a") as stream:
+        monkeypatch.setattr(sys, "stderr", full)
+        log.configure(level="info", style="json", process="test")
+        for number in range(3):
+            log.get("here").info("lost", number=number)
+        logging.getLogger().handlers[0].setStream(stream)
+        log.get("here").info("there.is.room")
+        log.get("here").info("again")
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["log.lost", "there.is.room", "again"]
+    assert lines[0]["lines"] == 3

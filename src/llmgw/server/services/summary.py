@@ -19,7 +19,7 @@ def summary(fleet: Fleet, *, version: str) -> Summary:
         control_planes=several,
         store=store.members if store is not None else (),
         store_problem=store.problem if store is not None else None,
-        store_error=status.store_problem,
+        store_error=fleet.store_problem(),
         alarms=(*fleet.surroundings.alarms(), *found.alarms),
     )
 

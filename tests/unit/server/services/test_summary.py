@@ -1,3 +1,7 @@
+import pytest
+
+from llmgw.ports import PutSetting
+from llmgw.schema.errors import StoreFull
 from llmgw.schema.lease import LeaseStatus, Standing
 from llmgw.server.services.summary import summary
 
@@ -12,3 +16,26 @@ async def test_a_store_that_is_away_is_told(room, monkeypatch):
     monkeypatch.setattr(room.lease, "status", lambda: lapsed)
     found = summary(room.fleet, version="1")
     assert (found.leader, found.store_error) == (None, "no answer to lease_renew within 1 s")
+
+
+async def test_a_store_with_room_for_the_lease_and_nothing_else_is_told_for_a_minute_and_until_a_write_succeeds(
+    room, monkeypatch
+):
+    put = PutSetting(name="a", value="b")
+    writer = room.store.leader(room.lease.fence())
+
+    async def full(_writes):
+        raise StoreFull("the store's disk is full")
+
+    monkeypatch.setattr(type(writer), "apply", lambda _, writes: full(writes))
+    with pytest.raises(StoreFull):
+        await room.fleet.write([put])
+    assert summary(room.fleet, version="1").store_error == "the store's disk is full"
+    assert summary(room.fleet, version="1").leader == "control-1"
+    room.clock.advance(61)
+    assert summary(room.fleet, version="1").store_error is None
+    with pytest.raises(StoreFull):
+        await room.fleet.write([put])
+    monkeypatch.undo()
+    await room.fleet.write([put])
+    assert summary(room.fleet, version="1").store_error is None

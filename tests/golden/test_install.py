@@ -18,7 +18,7 @@ def test_keepalived_follows_the_leader_and_nothing_else(golden: Callable[[str, s
     for host in ("cp1", "cp3"):
         golden(f"install/keepalived-{host}.conf", keepalived_conf(CLUSTER, host, wish))
     golden("install/keepalived.service", keepalived_unit(FLOATING))
-    golden("install/llmgw-leads", check_script("https://127.0.0.1:8800/address", authority="/etc/llmgw/ca.pem"))
+    golden("install/llmgw-leads", check_script("https://127.0.0.1:8800/address"))
 
 
 def test_patroni_replicates_synchronously_and_holds_no_password(golden: Callable[[str, str], None]) -> None:

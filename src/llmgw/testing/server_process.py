@@ -27,14 +27,22 @@ class ServerProcess:
         self.pid = 0
         self.agent_address = ""
         self.root = ""
-        self._config = folder / "server.toml"
+        self.config = folder / "server.toml"
         self._settings = dict(settings or {})
         self._process: asyncio.subprocess.Process | None = None
 
     async def __aenter__(self) -> Self:
+        if not self.config.exists():
+            self.configure()
+        await self._start()
+        return self
+
+    def configure(self) -> None:
+        """Choose ports and write the configuration; done by starting where it was not."""
         self.folder.mkdir(parents=True, exist_ok=True)
         api, agents = _free_ports(2)
-        self.root, self.agent_address = f"http://127.0.0.1:{api}", f"127.0.0.1:{agents}"
+        scheme = "https" if self._settings.get("tls") == "on" else "http"
+        self.root, self.agent_address = f"{scheme}://127.0.0.1:{api}", f"127.0.0.1:{agents}"
         settings = {
             "data_dir": str(self.data),
             "api_listen": f"127.0.0.1:{api}",
@@ -42,9 +50,7 @@ class ServerProcess:
             "log_format": "json",
             **self._settings,
         }
-        self._config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
-        await self._start()
-        return self
+        self.config.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
 
     async def restart(self) -> None:
         """Kill it, and start it again on the same folder and ports."""
@@ -54,7 +60,7 @@ class ServerProcess:
     async def _start(self) -> None:
         with (self.folder / "server.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "llmgw", "server", "--config", str(self._config), stdout=log, stderr=log
+                sys.executable, "-m", "llmgw", "server", "--config", str(self.config), stdout=log, stderr=log
             )
         self.pid = self._process.pid
         try:
@@ -70,6 +76,15 @@ class ServerProcess:
             await self._process.wait()
 
     @property
+    def authority(self) -> Path:
+        """The cluster's authority, with mutual TLS."""
+        return self.data / "identity" / "authority.pem"
+
+    def _api(self) -> Api:
+        ca_file = self.authority if self.root.startswith("https:") else None
+        return Api(self.root, self.admin_token or None, timeout_s=30, ca_file=ca_file)
+
+    @property
     def runs(self) -> bool:
         """True while the process that was started last has not ended."""
         return self._process is not None and self._process.returncode is None
@@ -83,20 +98,21 @@ class ServerProcess:
     def admin_token(self) -> str:
         """What operators present; empty until the control plane made it."""
         try:
-            return str(json.loads((self.data / "credentials.json").read_text())["admin_token"])
+            named = self._settings.get("credentials_file", self.data / "credentials.json")
+            return str(json.loads(Path(str(named)).read_text())["admin_token"])
         except FileNotFoundError:
             return ""
 
     def get(self, path: str) -> Any:
         """GET, blocking. An error, or no answer, is an empty answer: for loops that wait."""
         try:
-            return Api(self.root, self.admin_token or None, timeout_s=30).get(path)
+            return self._api().get(path)
         except (LlmgwError, Unreachable):
             return {}
 
     async def call(self, method: str, path: str, body: object | None = None) -> Any:
         """Call the API. Raises its errors."""
-        return await asyncio.to_thread(Api(self.root, self.admin_token, timeout_s=30).call, method, path, body)
+        return await asyncio.to_thread(self._api().call, method, path, body)
 
     async def until(self, found: Callable[[], T], *, deadline_s: float = DEADLINE_S, step_s: float = 0.05) -> T:
         """Ask in a thread until there is something; gives it. Raises `TimeoutError`."""

@@ -7,12 +7,7 @@ from llmgw.schema.guard.verdict import Span
 
 def redacted(text: str, spans: Iterable[Span], replacement: str | None = None) -> str:
     """Replace each place by `replacement`, or by its kind in brackets. Places that overlap become one."""
-    parts: list[str] = []
-    at = 0
-    for span in merged(spans):
-        parts += [text[at : span.start], f"[{span.kind}]" if replacement is None else replacement]
-        at = span.end
-    return "".join((*parts, text[at:]))
+    return rewritten(text, 0, merged(edits(spans, replacement)))
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
@@ -25,6 +20,28 @@ def merged(spans: Iterable[Span]) -> list[Span]:
             span = Span(start=last.start, end=max(last.end, span.end), kind=last.kind)
         found.append(span)
     return found
+
+
+def edits(spans: Iterable[Span], replacement: str | None = None) -> tuple[Span, ...]:
+    """Give the places with what is to stand there as their kind."""
+    return tuple(
+        Span(start=span.start, end=span.end, kind=f"[{span.kind}]" if replacement is None else replacement)
+        for span in spans
+    )
+
+
+def rewritten(piece: str, at: int, edits: Iterable[Span]) -> str:
+    """Give a piece of a text, that begins at `at`, after its edits: what stands for a place comes where it begins."""
+    parts: list[str] = []
+    done, end = at, at + len(piece)
+    for edit in edits:
+        if edit.end <= done or edit.start >= end:
+            continue
+        parts.append(piece[done - at : max(edit.start, done) - at])
+        if edit.start >= at:
+            parts.append(edit.kind)
+        done = min(edit.end, end)
+    return "".join((*parts, piece[done - at :]))
 
 
 def shifted(spans: Iterable[Span], by: int) -> tuple[Span, ...]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from llmgw.core.guard.linear import BadPattern, Pattern
 from llmgw.core.guard.personal_data import PersonalDataScanner
-from llmgw.core.guard.redact import merged
+from llmgw.core.guard.redact import merged, shifted
 from llmgw.core.guard.secrets import SecretScanner
 from llmgw.schema.guard.rule import Action, FailureKind, PersonalDataKind, Rule, SecretKind
 from llmgw.schema.guard.verdict import Span, Verdict, VerdictState, failed, safe
@@ -79,3 +79,18 @@ def verdict(rule: Rule, scanner: Scanner, text: str) -> Verdict:
         return safe()
     codes = tuple(sorted({span.kind for span in spans}))
     return Verdict(state=VerdictState.UNSAFE, codes=codes, spans=spans)
+
+
+def window_verdict(rule: Rule, scanner: Scanner, before: str, text: str) -> Verdict:
+    """Say what a rule finds in a window of a longer text, of which `before` came just before it.
+
+    Places are counted from the window's beginning; they may begin before it, and never end before it.
+    """
+    back = before[len(before) - scanner.look_back :] if scanner.look_back < len(before) else before
+    if not scanner.look_back or not back:
+        return verdict(rule, scanner, text)
+    spans = tuple(span for span in merged(scanner.spans(back + text)) if span.end > len(back))
+    if not spans:
+        return safe()
+    codes = tuple(sorted({span.kind for span in spans}))
+    return Verdict(state=VerdictState.UNSAFE, codes=codes, spans=shifted(spans, -len(back)))

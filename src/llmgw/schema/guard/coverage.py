@@ -28,7 +28,6 @@ class Why(StrEnum):
     TOKEN_NUMBERS = "token_numbers"  # noqa: S105 - numbers of a tokenizer
     UNKNOWN_PART = "unknown_part"
     TOO_LONG = "too_long"
-    FAIL_OPEN = "fail_open"
     CUT_OFF = "cut_off"
     """The answer ended before the rule had looked: the client left, or another rule blocked."""
 

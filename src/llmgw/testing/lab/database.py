@@ -1,5 +1,6 @@
 """etcd, Patroni and PostgreSQL on each host of the laboratory, from the configuration that is installed for real."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -18,10 +19,13 @@ from llmgw.install.patroni import REST_PORT, Postgres, patroni_environment, patr
 from llmgw.testing.lab.network import SUBNET, Network
 from llmgw.testing.lab.part import Part
 from llmgw.testing.postgres import installed
+from llmgw.testing.small_disk import SmallDisk
 
 USER = "postgres"
 PASSWORD = "lab"  # noqa: S105 (of databases that live as long as a test)
 START_S = 60.0
+DISK_MIB = 1024
+"""Of each host's PostgreSQL: a filesystem of its own in memory, that can be filled without harm to anybody else."""
 
 
 def missing() -> str | None:
@@ -52,6 +56,9 @@ class Database:
         if binaries is None or program is None:
             raise RuntimeError(f"no laboratory without a database: {missing()}")
         self._binaries, self._program = binaries, program
+        self._mounts = contextlib.ExitStack()
+        self.disks: dict[str, SmallDisk] = {}
+        """What each host's PostgreSQL lies on."""
         self.postgres = Postgres(network=f"{SUBNET}.0/24")
         self.etcd: dict[str, Part] = {}
         self.patroni: dict[str, Part] = {}
@@ -71,6 +78,7 @@ class Database:
         for part in (*self.patroni.values(), *self.etcd.values()):
             part.end()
         self._end_postgres()
+        self._mounts.close()
 
     def roles(self) -> dict[str, str]:
         """Give the members' roles as the first Patroni that answers lists them; empty when none does."""
@@ -142,6 +150,7 @@ class Database:
 
     def _make(self, name: str) -> None:
         own = self._folder / name
+        self.disks[name] = self._mounts.enter_context(SmallDisk(own / "postgres", mib=DISK_MIB))
         for part in ("etcd", "postgres", "run"):
             (own / part).mkdir(parents=True, exist_ok=True)
             (own / part).chmod(0o700)
@@ -161,15 +170,17 @@ class Database:
         env = {**_environment(secrets), "HOME": str(own / "run")}
         self.patroni[name] = Part((*enter, str(self._program), str(conf)), log=own / "patroni.log", env=env, user=USER)
 
+    def run(self, host: str, statement: str) -> None:
+        """Run a statement on one host's server, as its superuser. Raises `CalledProcessError`."""
+        psql = str(self._binaries / "psql")
+        words = (psql, "-h", str(self._folder / host / "run"), "-d", "postgres", "-c", statement)
+        user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups")
+        subprocess.run((*self._network.enter(host), *user, *words), check=True, capture_output=True, timeout=30)
+
     def _make_database(self) -> None:
         leader = self.leader()
-        psql = str(self._binaries / "psql")
-        role = f"CREATE ROLE {self.postgres.user} LOGIN PASSWORD '{PASSWORD}'"
-        for statement in (role, f"CREATE DATABASE {self.postgres.database} OWNER {self.postgres.user}"):
-            words = (psql, "-h", str(self._folder / leader / "run"), "-d", "postgres", "-c", statement)
-            user = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups")
-            argv = (*self._network.enter(leader), *user, *words)
-            subprocess.run(argv, check=True, capture_output=True, timeout=30)
+        self.run(leader, f"CREATE ROLE {self.postgres.user} LOGIN PASSWORD '{PASSWORD}'")
+        self.run(leader, f"CREATE DATABASE {self.postgres.database} OWNER {self.postgres.user}")
 
     def _end_postgres(self) -> None:
         """End servers whose Patroni was killed: they are in sessions of their own."""

@@ -104,10 +104,16 @@ class ServerTrust:
         while True:
             await asyncio.sleep(LOOK_S)
             self._refuse_other(self._fleet.settings.get(CERTIFICATE_SETTING))
-            if self._clock.now() >= self.own.renew_at:
+            if self._clock.now() < self.own.renew_at:
+                continue
+            try:
                 await asyncio.to_thread(self._certify)
-                self.own.reload()
-                _log.info("trust.renewed", ends=self.own.ends.isoformat())
+            except OSError as error:
+                # A full disk, most often: a third of the certificate's life, days, is left to make room.
+                _log.error("trust.not_renewed", error=str(error), ends=self.own.ends.isoformat())
+                continue
+            self.own.reload()
+            _log.info("trust.renewed", ends=self.own.ends.isoformat())
 
     def _certify(self) -> None:
         key, request = new_request(self._me)

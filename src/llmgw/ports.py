@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
 from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
@@ -125,6 +126,13 @@ class AppendEvent(Value, frozen=True, kw_only=True, tag=True):
     event: Event
 
 
+class ReplaceAll(Value, frozen=True, kw_only=True, tag=True):
+    """Put what a backup holds in place of all rows; other writes of the same transaction come after it."""
+
+    content: Content
+    """Of the present schema."""
+
+
 Write = (
     PutNode
     | DeleteNode
@@ -141,6 +149,7 @@ Write = (
     | DeleteEnrolment
     | PutSetting
     | AppendEvent
+    | ReplaceAll
 )
 
 
@@ -187,6 +196,9 @@ class Store(Protocol):
 
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest `limit` events with `seq` below `before`, newest first."""
+
+    async def dump(self) -> Content:
+        """Read everything that backups hold in one consistent snapshot. Has a longer deadline than other calls."""
 
     def leader(self, fence: Fence) -> LeaderStore:
         """Give the writer that checks `fence` in each transaction."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from llmgw.console.harm import Harm
+from llmgw.core.observing import RESUME
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.node import NodeRow
 from llmgw.schema.node import NodeState
@@ -36,6 +37,7 @@ def needs(
         return (Need(id="loading", harm=Harm.BROKEN, text="The fleet is not read from the store yet."),)
     found = (
         *_leadership(leading, leader),
+        *_observing(summary),
         *_store(summary),
         *_around(summary),
         *_models(models),
@@ -50,6 +52,14 @@ def _leadership(leading: bool, leader: str | None) -> Iterator[Need]:  # noqa: F
         return
     text = f"This control plane stands by; {leader} leads." if leader else "No control plane leads: nothing can change."
     yield Need(id="leader", harm=Harm.SOON if leader else Harm.BROKEN, text=text)
+
+
+def _observing(summary: Summary) -> Iterator[Need]:
+    """A store that was restored: nothing is ordered."""
+    for alarm in summary.alarms:
+        if alarm.kind is AlarmKind.OBSERVING:
+            text = f"{alarm.text[:1].upper()}{alarm.text[1:]}."
+            yield Need(id="observing", harm=Harm.BROKEN, text=text, what_to_do=RESUME)
 
 
 def _store(summary: Summary) -> Iterator[Need]:

@@ -44,6 +44,7 @@ _TOKEN = {
 
 _SERVER = {
     "list": ("llmgw.ctl.server_list:server_list", "All control planes: which leads, which stand by."),
+    "resume": ("llmgw.ctl.server_resume:server_resume", "Order nodes again after a restore."),
     "step-down": ("llmgw.ctl.server_step_down:server_step_down", "Have the leader hand over to another."),
     "remove": ("llmgw.ctl.server_remove:server_remove", "Forget a control plane that is gone."),
     "token": ("llmgw.ctl.join_token:server_token", "Make a token that lets one control plane join."),
@@ -66,6 +67,8 @@ _GATEWAY = {
         "server": ("llmgw.ctl.main:server", "Control planes."),
         "gateway": ("llmgw.ctl.main:gateway", "Gateways on machines of their own."),
         "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
+        "backup": ("llmgw.ctl.backup:backup", "Write the whole store to a file."),
+        "restore": ("llmgw.ctl.restore:restore", "Put a backup into a new cluster."),
         "events": ("llmgw.ctl.events:events", "What happened lately."),
     },
 )

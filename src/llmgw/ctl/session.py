@@ -33,6 +33,11 @@ class Session:
             self._api = Api(found.root, found.token, ca_file=found.ca_file)
         return self._api
 
+    def api_within(self, timeout_s: float) -> Api:
+        """Give the API for calls that take long."""
+        found = find_api(self._context)
+        return Api(found.root, found.token, ca_file=found.ca_file, timeout_s=timeout_s)
+
     def show(self, answer: Any, kind: type[T], table: Callable[[T], str]) -> None:
         """Print an answer: as it came with `-o json|yaml`, else by `table` over its type."""
         if self._output != "table":

@@ -79,6 +79,8 @@ class AlarmKind(StrEnum):
     SERVES_UNREPORTED = "serves_unreported"
     FLAPPING = "flapping"
     DISK_FULL = "disk_full"
+    OBSERVING = "observing"
+    """The store was restored: nothing is ordered until an operator resumes."""
 
 
 class Alarm(Value, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from llmgw.core.demand import ModelLoad
+from llmgw.core.observing import observing
 from llmgw.core.snapshot import Snapshot
 from llmgw.ports import (
     Clock,
@@ -19,9 +19,11 @@ from llmgw.ports import (
     PutEnrolment,
     PutJoinToken,
     PutSetting,
+    ReplaceAll,
     Store,
     Write,
 )
+from llmgw.schema.backup import Observing
 from llmgw.schema.demand import MetricSample, ModelDemand
 from llmgw.schema.errors import LlmgwError, NoLeader, StoreFull, StoreUnavailable
 from llmgw.schema.identity import Enrolment, Identity, JoinToken
@@ -32,6 +34,7 @@ from llmgw.schema.report import Load
 from llmgw.schema.summary import ControlPlaneMember
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
+from llmgw.server.fleet_sources import Lease, LogSource, MemberSource
 from llmgw.server.fold import fold, ordered
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
@@ -45,39 +48,6 @@ FULL_TOLD_S = 60.0
 
 Decide = Callable[[FleetRows], Sequence[Write]]
 SlowDecide = Callable[[FleetRows], Awaitable[Sequence[Write]]]
-
-
-class Lease(Protocol):
-    """The right to lead, as the lease's thread knows it. Every answer is a clock comparison at the moment of asking."""
-
-    def is_leader(self) -> bool:
-        """True while this process may lead."""
-
-    def fence(self) -> Fence | None:
-        """Give what every write must carry; `None` unless this process leads now."""
-
-    def status(self) -> LeaseStatus:
-        """Say who leads, with which epoch, and how old the last renewal is."""
-
-    def step_down(self, for_s: float) -> None:
-        """Let go of the right at once, and leave it to others for `for_s` seconds."""
-
-
-class MemberSource(Protocol):
-    """The control planes of this cluster, as the background polls know them."""
-
-    def described(self, lease: LeaseStatus) -> tuple[ControlPlaneMember, ...]:
-        """Say of each what it does now."""
-
-    async def forget(self, name: str) -> None:
-        """Forget one that is gone. Raises `NotFound`, `Conflict`, `StoreUnavailable`."""
-
-
-class LogSource(Protocol):
-    """Reads logs of engines over the agents' streams."""
-
-    async def read_log(self, shard: str, *, node: str, attempt: int | None, tail_bytes: int) -> LogReply:
-        """Ask the node's agent. Raises `NotFound` when it is not connected or does not answer in time."""
 
 
 class Fleet:
@@ -174,6 +144,11 @@ class Fleet:
         return dict(self._settings)
 
     @property
+    def observing(self) -> Observing | None:
+        """Say why nothing is ordered after a restore; `None` when all goes its normal way."""
+        return observing(self._settings)
+
+    @property
     def gateways(self) -> tuple[GatewayLive, ...]:
         """Gateway masters connected to this control plane."""
         return self._demand.gateways()
@@ -239,6 +214,10 @@ class Fleet:
     def wake(self) -> None:
         """Have the reconciler look at once."""
         self.wakes.notify()
+
+    def raise_epoch(self, at_least: int) -> None:
+        """Lead with an epoch of `at_least` or more, soon: see `leader_status`."""
+        self._lease.raise_epoch(at_least)
 
     def step_down(self, seconds: float) -> None:
         """Let go of the lease, and leave it to others for so long. Raises `NoLeader` when this one does not lead."""
@@ -314,7 +293,11 @@ class Fleet:
                 self._full = (error.message, self._clock.monotonic()) if isinstance(error, StoreFull) else None
                 raise
             self._full = None
-            self._fold(writes)
+            if any(isinstance(write, ReplaceAll) for write in writes):
+                self._doubt = True
+                await self._load()
+            else:
+                self._fold(writes)
         self.changes.notify()
         self.wake()
 

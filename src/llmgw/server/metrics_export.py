@@ -86,6 +86,7 @@ class FleetSamples:
             yield from node_samples(self._fleet)
             yield from self._replicas()
             yield from self._models()
+            yield _sample("llmgw_observing", self._fleet.observing is not None)
         yield from self._surroundings()
         yield _sample("llmgw_gateways_connected", len(self._fleet.gateways))
 

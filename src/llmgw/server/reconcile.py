@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from llmgw.ports import Clock, FleetRows, Write
 from llmgw.schema.desired import DesiredState, Mode
 from llmgw.schema.errors import Fenced, NoLeader, StoreUnavailable
 from llmgw.schema.lease import Fence
 from llmgw.server.fleet import Fleet
 from llmgw.server.live import Live, LiveNodes
+from llmgw.server.look_on import look_on
 from llmgw.server.observe import Observer
 from llmgw.server.recall import Recall
 from llmgw.server.scaling import Scaling
@@ -78,6 +81,7 @@ class Reconciler:
         self._recall = Recall()
         self._violations: tuple[str, ...] = ()
         self._failed: str | None = None
+        self._looked_on = False
 
     async def run(self) -> None:
         """Turn until cancelled."""
@@ -103,6 +107,12 @@ class Reconciler:
         decided: list[tuple[Turn, tuple[Live, ...]]] = []
 
         async def choose(rows: FleetRows) -> tuple[Write, ...]:
+            if self._fleet.observing is not None:
+                turn = look_on(rows, heard := self._heard(), self._rules)
+                decided.append((turn, heard.live))
+                self._looked_on = True
+                return turn.writes
+            self._end_looking_on()
             self._fleet.wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
             heard = self._heard()
             turn = await self._decide(rows, heard)
@@ -114,6 +124,13 @@ class Reconciler:
         self._report(turn)
         self._enforce(turn, live)
         return turn
+
+    def _end_looking_on(self) -> None:
+        """Count silence anew once an operator resumed: until then nobody needed to be there."""
+        if self._looked_on:
+            silence = replace(self._rules.silence, leading_since=self._hearing.monotonic())
+            self._rules = replace(self._rules, silence=silence)
+        self._looked_on = False
 
     async def _decide(self, rows: FleetRows, heard: Heard) -> Turn:
         if len(rows.nodes) + len(rows.replicas) <= AT_ONCE:

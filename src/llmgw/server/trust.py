@@ -99,7 +99,8 @@ class ServerTrust:
     async def keep(self) -> None:
         """Renew this control plane's certificate in time, until cancelled.
 
-        Raises `InvalidInput` when another control plane made the cluster's authority before this one could.
+        Raises `InvalidInput` when another control plane made the cluster's authority before this one could, and when a
+        backup with another authority was restored.
         """
         while True:
             await asyncio.sleep(LOOK_S)
@@ -153,12 +154,19 @@ class ServerTrust:
             raise InvalidInput(f"{self._made_file} cannot be read: {error}", hint="remove it", field="tls") from error
 
     def _refuse_other(self, certificate: str | None) -> None:
-        if certificate not in {None, self.authority.certificate}:
+        if certificate in {None, self.authority.certificate}:
+            return
+        if self._fleet.observing is not None:
             raise InvalidInput(
-                "another control plane of this store made the cluster's authority: this one has not joined",
-                hint=f"stop it, remove {self._folder}, then run {JOIN} here",
+                "the store was restored, with the certificate authority of the backup: this control plane ends itself",
+                hint="start it again, and it has that authority",
                 field="tls",
             )
+        raise InvalidInput(
+            "another control plane of this store made the cluster's authority: this one has not joined",
+            hint=f"stop it, remove {self._folder}, then run {JOIN} here",
+            field="tls",
+        )
 
     @property
     def _made_file(self) -> Path:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -35,6 +36,7 @@ from llmgw.server.history import KeptHistory
 from llmgw.server.http.app import build_app
 from llmgw.server.hub import Hub
 from llmgw.server.identity import SecretKind, new_holder_id, new_replica_id, new_secret
+from llmgw.server.kept_authority import kept_authority
 from llmgw.server.leader import Leadership
 from llmgw.server.lease import LeaseThread
 from llmgw.server.live import LiveNodes
@@ -48,6 +50,7 @@ from llmgw.server.process_metrics import ProcessMetrics
 from llmgw.server.prometheus import open_prometheus
 from llmgw.server.reconcile import Reconciler
 from llmgw.server.registration import Silence
+from llmgw.server.restore import Restore
 from llmgw.server.security import Security, scheme
 from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.standby import Standby
@@ -55,6 +58,7 @@ from llmgw.server.store_watch import StoreWatch
 from llmgw.server.surroundings import Surroundings
 from llmgw.server.trusted import trusted
 from llmgw.server.turn import Planner, Rules
+from llmgw.store.backup import brought_forward
 from llmgw.store.sql import SqlStore, open_store
 
 GIB = 1024**3
@@ -151,6 +155,14 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         await bootstrap(fleet, clock, credentials, urls=_urls(config))
         await security.bootstrap()
 
+    restore = Restore(
+        fleet,
+        clock,
+        forward=brought_forward,
+        keep=partial(kept_authority, security),
+        first_secrets=make_first_secrets,
+    )
+
     async def reconcile() -> None:
         # Made anew for each term: silence counts from its start.
         planner = PlanAhead(PlanProcess(), clock, wake=fleet.wake)
@@ -212,6 +224,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             config=config,
             version=version,
             history=history,
+            restore=restore,
             standby=standby,
             handing_over=handing_over,
             process=metrics.samples,

@@ -35,16 +35,20 @@ class Calls:
         event.listen(self._engine, "connect", self._opened, insert=True)
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="store")
 
-    async def run(self, name: str, work: Work[T], *, write: bool) -> T:
-        """Run `work` in a transaction of its own. Raises `StoreUnavailable`, or what `work` raises."""
+    async def run(self, name: str, work: Work[T], *, write: bool, deadline_s: float | None = None) -> T:
+        """Run `work` in a transaction of its own, with its own deadline if it has one.
+
+        Raises `StoreUnavailable`, or what `work` raises.
+        """
+        deadline_s = deadline_s or self._deadline_s
         attempt = _Attempt(self._backend)
         with _Observed(name, self._observe):
             future = self._submit(attempt, work, write=write)
             try:
-                async with asyncio.timeout(self._deadline_s):
+                async with asyncio.timeout(deadline_s):
                     return await asyncio.wrap_future(future)
             except TimeoutError as error:
-                raise self._too_late(name) from error
+                raise self._too_late(name, deadline_s) from error
             finally:
                 attempt.cut()
 
@@ -56,7 +60,7 @@ class Calls:
             try:
                 return future.result(timeout=self._deadline_s)
             except TimeoutError as error:
-                raise self._too_late(name) from error
+                raise self._too_late(name, self._deadline_s) from error
             finally:
                 future.cancel()
                 attempt.cut()
@@ -100,7 +104,7 @@ class Calls:
                 raise self._full(error) from error
             raise StoreUnavailable(f"{self._backend.where}: {_words(error)}", hint=self._backend.hint) from error
         except PoolExhausted as error:
-            raise self._too_late("connecting") from error
+            raise self._too_late("connecting", self._deadline_s) from error
 
     def _connect(self, attempt: "_Attempt") -> Connection:
         try:
@@ -116,9 +120,9 @@ class Calls:
             hint=f"make room {self._backend.disk}: all goes on by itself then; until then models go on being served",
         )
 
-    def _too_late(self, name: str) -> StoreUnavailable:
+    def _too_late(self, name: str, deadline_s: float) -> StoreUnavailable:
         return StoreUnavailable(
-            f"{self._backend.where}: no answer to {name} within {self._deadline_s:g} s", hint=self._backend.hint
+            f"{self._backend.where}: no answer to {name} within {deadline_s:g} s", hint=self._backend.hint
         )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from threading import Lock
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from llmgw.ports import (
@@ -26,8 +27,10 @@ from llmgw.ports import (
     PutReplica,
     PutSetting,
     PutStatus,
+    ReplaceAll,
     Write,
 )
+from llmgw.schema.backup import Content, Row
 from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
 from llmgw.schema.event import Event
 from llmgw.schema.identity import Enrolment, JoinToken, Trust
@@ -37,7 +40,10 @@ from llmgw.schema.member import Member
 from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
+from llmgw.schema.value import Value
 from llmgw.store.backend import Observe
+from llmgw.store.backup import KINDS
+from llmgw.store.migrate import HEAD
 from llmgw.store.statements import KEPT_EVENTS
 
 T = TypeVar("T")
@@ -100,6 +106,10 @@ class MemoryStore:
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest `limit` events with `seq` below `before`, newest first."""
         return await self._rows.run("load_events", lambda rows: rows.tables.newest_events(limit, before))
+
+    async def dump(self) -> Content:
+        """Read everything that backups hold in one consistent snapshot."""
+        return await self._rows.run("dump", _content)
 
     def leader(self, fence: Fence) -> "MemoryLeaderStore":
         """Give the writer that checks `fence` in each transaction."""
@@ -179,11 +189,11 @@ class MemoryLeaseStore:
 
 @dataclass
 class _Tables:
-    """All fleet tables, by id."""
+    """All tables that backups hold, under their names, by id."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
-    statuses: dict[str, ModelStatus] = field(default_factory=dict)
+    model_statuses: dict[str, ModelStatus] = field(default_factory=dict)
     replicas: dict[str, Replica] = field(default_factory=dict)
     api_keys: dict[str, ApiKey] = field(default_factory=dict)
     admin_tokens: dict[str, AdminToken] = field(default_factory=dict)
@@ -202,7 +212,7 @@ class _Tables:
         return FleetRows(
             nodes=_by_id(self.nodes),
             models=_by_id(self.models),
-            statuses=_by_id(self.statuses),
+            statuses=_by_id(self.model_statuses),
             replicas=_by_id(self.replicas),
         )
 
@@ -220,9 +230,9 @@ class _Tables:
                 self.models[model.name] = model
             case DeleteModel(name=name):
                 self.models.pop(name, None)
-                self.statuses.pop(name, None)
+                self.model_statuses.pop(name, None)
             case PutStatus(status=status):
-                self.statuses[status.model] = status
+                self.model_statuses[status.model] = status
             case PutReplica(replica=replica):
                 self.replicas[replica.id] = replica
             case DeleteReplica(id=replica_id):
@@ -245,6 +255,30 @@ class _Tables:
                 self.last_seq += 1
                 self.events[self.last_seq] = replace(event, seq=self.last_seq)
                 self.events.pop(self.last_seq - KEPT_EVENTS, None)
+            case ReplaceAll(content=content):
+                self.fill(content)
+
+    def rows(self) -> dict[str, tuple[Row, ...]]:
+        """Give all tables as a database keeps them."""
+        found: dict[str, tuple[Row, ...]] = {
+            name: tuple({"id": key, "body": _text(value)} for key, value in sorted(getattr(self, name).items()))
+            for name in KINDS
+            if name != "events"
+        }
+        found["settings"] = tuple({"id": key, "value": value} for key, value in sorted(self.settings.items()))
+        found["events"] = tuple(
+            {"seq": seq, "body": _text(replace(event, seq=None))} for seq, event in self.events.items()
+        )
+        return found
+
+    def fill(self, content: Content) -> None:
+        """Put what a backup holds in place of everything; events are numbered anew."""
+        for name, kind in KINDS.items():
+            rows = content.tables.get(name, ()) if name != "events" else ()
+            setattr(self, name, {row["id"]: msgspec.json.decode(str(row["body"]), type=kind) for row in rows})
+        self.settings = {str(row["id"]): str(row["value"]) for row in content.tables.get("settings", ())}
+        for row in content.tables.get("events", ()):
+            self.carry_out(AppendEvent(event=msgspec.json.decode(str(row["body"]), type=Event)))
 
 
 class _Rows:
@@ -287,6 +321,14 @@ class _Rows:
         if expected:
             self.lease = row
         return expected
+
+
+def _content(rows: _Rows) -> Content:
+    return Content(schema=HEAD, epoch=rows.lease.epoch if rows.lease else 0, tables=rows.tables.rows())
+
+
+def _text(value: Value) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _by_id(table: Mapping[str, T]) -> tuple[T, ...]:

@@ -24,7 +24,7 @@ def migrate(backend: Backend, *, deadline_s: float = DEADLINE_S) -> None:
 
     def work(connection: Connection) -> None:
         backend.lock_schema(connection)
-        if _is_current(connection):
+        if revision(connection) == HEAD:
             return
         # Alembic costs half a second to import, which a control plane that only starts again need not wait for.
         from llmgw.store.upgrade import upgrade
@@ -35,7 +35,8 @@ def migrate(backend: Backend, *, deadline_s: float = DEADLINE_S) -> None:
         calls.wait_for("migrations", work, write=True)
 
 
-def _is_current(connection: Connection) -> bool:
+def revision(connection: Connection) -> str | None:
+    """Give the revision of the schema as it is now; `None` where there is none."""
     if not inspect(connection).has_table(_VERSIONS.name):
-        return False
-    return set(connection.scalars(select(_VERSIONS.c.version_num))) == {HEAD}
+        return None
+    return connection.scalar(select(_VERSIONS.c.version_num))

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
-from llmgw.ports import FleetRows, Write
+from llmgw.ports import FleetRows, ReplaceAll, Write
+from llmgw.schema.backup import Content
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.event import Event
 from llmgw.schema.identity import Trust
@@ -14,7 +15,7 @@ from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
 from llmgw.schema.member import Member
 from llmgw.schema.store import PostgresWord
-from llmgw.store import statements
+from llmgw.store import backup, statements
 from llmgw.store.backend import Backend, Observe
 from llmgw.store.calls import Calls
 from llmgw.store.lease import SqlLeaseStore
@@ -23,6 +24,9 @@ from llmgw.store.sqlite import SqliteBackend
 
 DEADLINE_S = 1.0
 """Of each call (ha.md, decision 4: a client without its own deadline hung for over 100 s)."""
+
+WHOLE_S = 60.0
+"""Deadline of a call that reads or writes everything: a fleet of 10,000 nodes has below 100 MB."""
 
 _THREADS = 4
 
@@ -99,6 +103,10 @@ class SqlStore:
             "load_events", lambda connection: statements.load_events(connection, limit, before), write=False
         )
 
+    async def dump(self) -> Content:
+        """Read everything that backups hold in one consistent snapshot. Has a longer deadline than other calls."""
+        return await self._calls.run("dump", backup.dump, write=False, deadline_s=WHOLE_S)
+
     def words(self, asked: Iterable[tuple[str, str]]) -> dict[tuple[str, str], PostgresWord | None]:
         """Ask the database's servers, by host and port, what they are; `None` for who is silent. Blocks up to 1 s."""
         return self._backend.words(asked, deadline_s=DEADLINE_S)
@@ -132,7 +140,8 @@ class SqlLeaderStore:
             statements.check_fence(connection, self._fence)
             statements.carry_out(connection, writes)
 
-        await self._calls.run("apply", work, write=True)
+        everything = any(isinstance(write, ReplaceAll) for write in writes)
+        await self._calls.run("apply", work, write=True, deadline_s=WHOLE_S if everything else None)
 
 
 def _backend(url: str, password: str | None) -> Backend:

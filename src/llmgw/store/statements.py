@@ -25,6 +25,7 @@ from llmgw.ports import (
     PutReplica,
     PutSetting,
     PutStatus,
+    ReplaceAll,
     Write,
 )
 from llmgw.schema.errors import Fenced
@@ -37,7 +38,7 @@ from llmgw.schema.model import Model, ModelStatus
 from llmgw.schema.node import Node
 from llmgw.schema.replica import Replica
 from llmgw.schema.value import Value
-from llmgw.store import tables
+from llmgw.store import backup, tables
 
 V = TypeVar("V", bound=Value)
 
@@ -131,6 +132,9 @@ def carry_out(connection: Connection, writes: Sequence[Write]) -> None:
     """
     rows: dict[Table, dict[str, _Row]] = {}
     for write in writes:
+        if isinstance(write, ReplaceAll):
+            backup.put(connection, write.content)
+            rows.clear()
         for table, row_id, row in _rows(write):
             rows.setdefault(table, {})[row_id] = row
     for table, by_id in rows.items():
@@ -180,7 +184,7 @@ def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901, P
             return ((tables.enrolments, enrolment_id, None),)
         case PutSetting(name=name, value=value):
             return ((tables.settings, name, {"value": value}),)
-        case AppendEvent():
+        case AppendEvent() | ReplaceAll():
             return ()
 
 

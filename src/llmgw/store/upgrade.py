@@ -13,8 +13,11 @@ from llmgw.schema.errors import StoreError
 _SCRIPTS = Path(__file__).parent / "migrations"
 
 
-def upgrade(connection: Connection, where: str) -> None:
-    """Run what is missing, in the connection's transaction. Raises `StoreError` when a newer release wrote `where`."""
+def upgrade(connection: Connection, where: str, *, to: str = "head") -> None:
+    """Run what is missing up to revision `to`, in the connection's transaction.
+
+    Raises `StoreError` when a newer release wrote `where`.
+    """
     config = _config()
     config.attributes["connection"] = connection
     known = set(revisions())
@@ -26,7 +29,7 @@ def upgrade(connection: Connection, where: str) -> None:
             hint="run that release or a newer one, or restore a backup from before the upgrade",
             code="store_too_new",
         )
-    command.upgrade(config, "head")
+    command.upgrade(config, to)
 
 
 def revisions() -> tuple[str, ...]:

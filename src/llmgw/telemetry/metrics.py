@@ -149,6 +149,11 @@ TABLE: tuple[Metric, ...] = (
         help="Store calls that failed, by error code.",
     ),
     Metric(
+        name="llmgw_observing",
+        kind=Kind.GAUGE,
+        help="1 while nothing is ordered since the store was restored and nobody resumed, else 0.",
+    ),
+    Metric(
         name="llmgw_data_dir_free_bytes",
         kind=Kind.GAUGE,
         help="Room left on the disk of the control plane's data_dir, where SQLite keeps the store.",

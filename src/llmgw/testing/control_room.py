@@ -58,6 +58,12 @@ class HandLease:
         """Lead no longer; `other` is who does instead."""
         self._leading, self.other = False, other
 
+    def raise_epoch(self, at_least: int) -> None:
+        """Lead in that epoch or a later one, if leading."""
+        if self._leading and self._epoch < at_least:
+            self._epoch = at_least - 1
+            self.take()
+
     def step_down(self, for_s: float) -> None:
         """Lead no longer; it is taken again when told, however long `for_s` is."""
         del for_s

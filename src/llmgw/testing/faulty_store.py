@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from llmgw.ports import FleetRows, LeaderStore, Write
+from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
 from llmgw.schema.identity import Trust
 from llmgw.schema.key import AdminToken, ApiKey
@@ -64,6 +65,10 @@ class FaultyStore:
     async def load_events(self, *, limit: int, before: int | None = None) -> tuple[Event, ...]:
         """Read the newest events."""
         return await self._store.load_events(limit=limit, before=before)
+
+    async def dump(self) -> Content:
+        """Read everything that backups hold."""
+        return await self._store.dump()
 
     def leader(self, fence: Fence) -> LeaderStore:
         """Give the writer that checks `fence` and brings in the faults."""

@@ -15,7 +15,7 @@ from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.hand_over import HandingOver
 from llmgw.server.history import KeptHistory
-from llmgw.server.http import control_planes, join_tokens, keys, models, nodes, openapi, replicas, tokens
+from llmgw.server.http import backup, control_planes, join_tokens, keys, models, nodes, openapi, replicas, tokens
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -24,6 +24,7 @@ from llmgw.server.http.peer import demand_route, standby_route
 from llmgw.server.http.probes import probe_routes
 from llmgw.server.http.typed_route import TypedRoute, bind
 from llmgw.server.metrics_export import MetricsExport, Samples
+from llmgw.server.restore import Restore
 from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.standby import Standby
 
@@ -34,6 +35,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *replicas.ROUTES,
     *keys.ROUTES,
     *control_planes.ROUTES,
+    *backup.ROUTES,
     *tokens.ROUTES,
     *join_tokens.ROUTES,
 )
@@ -47,6 +49,7 @@ def build_app(
     config: ServerConfig,
     version: str,
     history: NodeHistory | None = None,
+    restore: Restore | None = None,
     standby: Standby | None = None,
     handing_over: HandingOver | None = None,
     process: Samples = tuple,
@@ -54,12 +57,20 @@ def build_app(
 ) -> Starlette:
     """Put probes and API together; `console` answers every path that is neither.
 
-    `history` gives hours of nodes; without one, nothing is known of any. `standby` and `handing_over` are this control
-    plane's sides towards the others; without them, there are none. `process` gives the metrics of this process.
+    `history` gives hours of nodes; without one, nothing is known of any. `restore` puts a backup in place; without it,
+    none is. `standby` and `handing_over` are this control plane's sides towards the others; without them, there are
+    none. `process` gives the metrics of this process.
     """
     history = history or NodeHistory(fleet, clock, KeptHistory(fleet, clock))
     context = Context(
-        fleet=fleet, clock=clock, store=store, config=config, history=history, version=version, standby=standby
+        fleet=fleet,
+        clock=clock,
+        store=store,
+        config=config,
+        history=history,
+        version=version,
+        restore=restore,
+        standby=standby,
     )
     api = Router([_description(context), *bind(ROUTES, context)], redirect_slashes=False)
     app = Starlette(

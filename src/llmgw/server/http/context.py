@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from llmgw.config.server import ServerConfig
 from llmgw.ports import Clock, Store
 from llmgw.server.fleet import Fleet
+from llmgw.server.restore import Restore
 from llmgw.server.services.node_history import NodeHistory
 from llmgw.server.standby import Standby
 
@@ -20,5 +21,7 @@ class Context:
     history: NodeHistory
     version: str
     """Release this process runs, captured when it started."""
+    restore: Restore | None = None
+    """`None` where nothing can be restored: in tests of other things."""
     standby: Standby | None = None
     """Has the leader answer a request while this control plane stands by."""

@@ -1,5 +1,6 @@
 """Typed routes: one value says what a path takes, gives and needs; handlers see decoded values only."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -64,6 +65,9 @@ class TypedRoute:
     handler: Callable[[Call[Any, Any]], Awaitable[object]]
     answer: type[Any]
     body: type[Any] = Nothing
+    read: Callable[[bytes], object] | None = None
+    """Reads the body, in a thread, where it is too large to be read like others. Raises `InvalidInput`."""
+    max_body: int = MAX_BODY_BYTES
     query: type[Any] = Nothing
     status: int = 200
     tag: str
@@ -87,7 +91,7 @@ class TypedRoute:
         """Answer one request, or have the leader answer it. Raises `LlmgwError`."""
         if self.needs_leader and context.standby is not None and _another_leads(context):
             # Not authorized here: the leader does that, and may know of tokens that this copy does not yet have.
-            return await context.standby.forward(request, await read_body(request))
+            return await context.standby.forward(request, await read_body(request, self.max_body))
         actor = authorize(request, context.fleet, self.role)
         query = strict.convert(self.query, _query(request), texts=True)
         body = await self._body(request)
@@ -96,7 +100,9 @@ class TypedRoute:
         return Response(msgspec.json.encode(answer), self.status, {"cache-control": "no-store"}, media_type=JSON)
 
     async def _body(self, request: Request) -> object:
-        raw = await read_body(request)
+        raw = await read_body(request, self.max_body)
+        if self.read is not None:
+            return await asyncio.to_thread(self.read, raw)
         if self.body is Nothing and not raw.strip():
             return Nothing()
         _refuse_other_kinds(request)

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
+from llmgw.core.observing import observing_alarm
 from llmgw.core.summary import summarize
-from llmgw.schema.summary import ControlPlanes, Summary
+from llmgw.schema.summary import Alarm, ControlPlanes, Summary
 from llmgw.server.fleet import Fleet
 
 
@@ -20,8 +21,13 @@ def summary(fleet: Fleet, *, version: str) -> Summary:
         store=store.members if store is not None else (),
         store_problem=store.problem if store is not None else None,
         store_error=fleet.store_problem(),
-        alarms=(*fleet.surroundings.alarms(), *found.alarms),
+        alarms=(*_observing(fleet), *fleet.surroundings.alarms(), *found.alarms),
     )
+
+
+def _observing(fleet: Fleet) -> tuple[Alarm, ...]:
+    reason = fleet.observing
+    return () if reason is None else (observing_alarm(reason, fleet.snapshot()),)
 
 
 def _with_floating(planes: ControlPlanes, fleet: Fleet) -> ControlPlanes:

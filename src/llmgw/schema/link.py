@@ -112,6 +112,13 @@ class GatewayReport(Value, frozen=True, kw_only=True, tag="gateway_report"):
     report: DemandReport
 
 
+class RenewCertificate(Value, frozen=True, kw_only=True, tag="renew_certificate"):
+    """Asks for a new certificate for this gateway."""
+
+    request: str
+    """Certificate signing request, PEM."""
+
+
 # Control plane to gateway master ------------------------------------------------------------------
 
 
@@ -128,5 +135,13 @@ class ViewDelta(Value, frozen=True, kw_only=True, tag="view_delta"):
     view: View | None = None
 
 
-GatewayMessage = GatewayHello | GatewayReport | Ping
-ControlMessage = ViewSnapshot | ViewDelta | Ping | Refused
+class Renewed(Value, frozen=True, kw_only=True, tag="renewed"):
+    """The answer to `RenewCertificate`."""
+
+    certificate: str | None = None
+    """PEM; `None`: see `reason`."""
+    reason: str | None = None
+
+
+GatewayMessage = GatewayHello | GatewayReport | RenewCertificate | Ping
+ControlMessage = ViewSnapshot | ViewDelta | Ping | Refused | Renewed

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import functools
 import socket
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -14,6 +15,8 @@ import msgspec
 from llmgw.link.frames import FrameError, pack, read_frame
 from llmgw.link.identity import Holder, holder_of
 from llmgw.ports import Clock, FleetRows
+from llmgw.schema.identity import Identity, Part
+from llmgw.schema.join import Declined, Joined, Renew
 from llmgw.schema.key import ApiKey
 from llmgw.schema.link import (
     ControlMessage,
@@ -22,6 +25,8 @@ from llmgw.schema.link import (
     GatewayReport,
     Ping,
     Refused,
+    RenewCertificate,
+    Renewed,
     ViewDelta,
     ViewSnapshot,
 )
@@ -65,6 +70,10 @@ class FleetView(Protocol):
         """The cluster's key for keyed hashes; empty until there is one."""
 
 
+Renewing = Callable[[Renew, Holder], Awaitable[Joined | Declined | Refused]]
+"""Decides about a request for a certificate in the name of another one."""
+
+
 class PeerDirectory(Protocol):
     """The gateways of all control planes."""
 
@@ -86,6 +95,7 @@ class Hub:
         board: DemandBoard,
         clock: Clock,
         directory: PeerDirectory | None = None,
+        renew: Renewing | None = None,
     ) -> None:
         self._source = source
         self._fleet = fleet
@@ -100,6 +110,7 @@ class Hub:
         self._streams: set[_Stream] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
+        self._renew = renew
 
     async def start(self, sock: socket.socket) -> None:
         """Listen on a bound Unix socket."""
@@ -220,6 +231,8 @@ class Hub:
             while (message := await _read(reader)) is not None:
                 if isinstance(message, GatewayReport):
                     self._board.report(message.report)
+                elif isinstance(message, RenewCertificate):
+                    await stream.answer(await self._renewed(hello, stream.holder, message.request))
         finally:
             sending.cancel()
             self._streams.discard(stream)
@@ -230,6 +243,16 @@ class Hub:
             with contextlib.suppress(asyncio.CancelledError, OSError, TimeoutError):
                 await sending
 
+    async def _renewed(self, hello: GatewayHello, holder: Holder | None, request: str) -> Renewed:
+        """Give a gateway a new certificate. One on this machine is known by the socket, which is its user's alone."""
+        if self._renew is None:
+            return Renewed(reason='this control plane runs without tls = "on"')
+        known = Identity(part=Part.GATEWAY, name=hello.gateway)
+        answer = await self._renew(Renew(request=request), holder or Holder(identity=known, begins=self._clock.now()))
+        if isinstance(answer, Joined):
+            return Renewed(certificate=answer.certificate)
+        return Renewed(reason=answer.reason)
+
 
 class _Stream:
     """One gateway's stream, and the view it was sent last."""
@@ -239,18 +262,23 @@ class _Stream:
         self._writer = writer
         self._gate = gate
         self._hello: GatewayHello | None = None
-        self._holder: Holder | None = None
+        self.holder: Holder | None = None
+        """Of the certificate it showed; `None` on a Unix socket."""
         self._sent: View | None = None
 
     async def admits(self, hello: GatewayHello) -> bool:
         """Look at who is there, and tell one that may not be why."""
         if self._gate is None:
             return True
-        self._hello, self._holder = hello, holder_of(self._writer.get_extra_info("ssl_object"))
+        self._hello, self.holder = hello, holder_of(self._writer.get_extra_info("ssl_object"))
         reason = self._refusal()
         if reason is not None:
             await self._send(Refused(reason=reason))
         return reason is None
+
+    async def answer(self, message: Renewed) -> None:
+        """Send the answer to a question."""
+        await self._send(message)
 
     def look(self) -> None:
         """Look again whether it may be connected, and let it go at once if not."""
@@ -260,7 +288,7 @@ class _Stream:
     def _refusal(self) -> str | None:
         if self._gate is None or self._hello is None:
             return None
-        reason = self._gate.refuse(self._hello, self._holder)
+        reason = self._gate.refuse(self._hello, self.holder)
         if reason is not None:
             peer = self._writer.get_extra_info("peername")
             _log.warning("gateway.refused", peer=peer[0] if peer else None, gateway=self._hello.gateway, reason=reason)

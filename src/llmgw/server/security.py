@@ -13,6 +13,7 @@ from llmgw.ports import Clock, Store
 from llmgw.server.bootstrap import agent_token
 from llmgw.server.enrolments import Directory, Enrolments
 from llmgw.server.fleet import Fleet
+from llmgw.server.hub import Renewing
 from llmgw.server.gateway_gate import GatewayGate
 from llmgw.server.trust import ServerTrust
 from llmgw.server.trusted import unreadable
@@ -93,6 +94,11 @@ class Security:
     def judge(self) -> Callable[..., str | None] | None:
         """Says whose certificate is no longer taken; `None` where there are none."""
         return None if self._trust is None else self._enrolments.judge
+
+    @property
+    def renew(self) -> Renewing | None:
+        """Decides about new certificates; `None` where there are none."""
+        return None if self._trust is None else self._enrolments.renew
 
     @property
     def trust(self) -> ServerTrust | None:

@@ -148,7 +148,15 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
         hearing=hearing,
         count=metrics.handed_over,
     )
-    hub = Hub(source=me.holder, fleet=fleet, live=live, board=board, clock=clock, directory=members)
+    hub = Hub(
+        source=me.holder,
+        fleet=fleet,
+        live=live,
+        board=board,
+        clock=clock,
+        directory=members,
+        renew=security.renew,
+    )
     members.gateways = hub.reachable
 
     async def make_first_secrets() -> None:

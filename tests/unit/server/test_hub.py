@@ -9,8 +9,19 @@ from msgspec.structs import replace
 from llmgw.link.frames import pack, read_frame
 from llmgw.ports import FleetRows
 from llmgw.schema.demand import DemandReport, ModelDemand
+from llmgw.schema.identity import Identity, Part
+from llmgw.schema.join import Declined, Joined
 from llmgw.schema.key import ApiKey
-from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, Ping, ViewDelta, ViewSnapshot
+from llmgw.schema.link import (
+    ControlMessage,
+    GatewayHello,
+    GatewayReport,
+    Ping,
+    RenewCertificate,
+    Renewed,
+    ViewDelta,
+    ViewSnapshot,
+)
 from llmgw.schema.model import Model
 from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import Replica, ReplicaState, Shard
@@ -61,6 +72,7 @@ class Directory:
 class Bench:
     def __init__(self, path):
         self.path = path
+        self.renewed = {}
         self.directory = Directory()
         self.fleet = FleetStub()
         self.board = DemandBoard(FakeClock())
@@ -71,7 +83,11 @@ class Bench:
             board=self.board,
             clock=FakeClock(),
             directory=self.directory,
+            renew=self.renew,
         )
+
+    async def renew(self, request, holder):
+        return self.renewed.get(holder.identity, Declined(reason=f"{holder.identity} is not known here"))
 
     @contextlib.asynccontextmanager
     async def gateway(self, name="g1", peer=None):
@@ -236,3 +252,11 @@ async def test_gateways_are_told_of_each_other_and_those_that_can_be_reached_are
     async with asyncio.timeout(5):
         while bench.hub.reachable():  # noqa: ASYNC110 - the hub notices by itself
             await asyncio.sleep(0.01)
+
+
+async def test_a_gateway_of_this_machine_gets_a_new_certificate_in_its_own_name(bench):
+    bench.renewed[Identity(part=Part.GATEWAY, name="g1")] = Joined(certificate="new")
+    for name, answer in (("g1", Renewed(certificate="new")), ("g2", Renewed(reason="gateway g2 is not known here"))):
+        async with bench.gateway(name) as gateway:
+            gateway.writer.write(pack(RenewCertificate(request="csr")))
+            assert await gateway.read() == answer

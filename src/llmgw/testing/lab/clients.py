@@ -10,7 +10,7 @@ from typing import Self
 from llmgw.link.api import Api, NotTheApi, Unreachable
 from llmgw.schema.errors import LlmgwError
 from llmgw.testing.lab.control_planes import API_PORT
-from llmgw.testing.lab.history import History, Lead, Outcome
+from llmgw.testing.lab.history import History, Lead, Outcome, obeyed_faults
 from llmgw.testing.lab.laboratory import HOSTS, Laboratory
 from llmgw.testing.lab.visitor import Loop
 
@@ -52,10 +52,14 @@ class Clients:
             loop.stop()
 
     def faults(self) -> list[str]:
-        """Stop, and say what was lost; the store must answer."""
+        """Stop, and say what was lost, and which node obeyed two; the store must answer."""
         self.stop()
+        return [*self.history.faults(self.present()), *obeyed_faults(self._lab.obeyed())]
+
+    def present(self) -> list[str]:
+        """Name the writes that are there now."""
         names = [key["name"] for key in self._lab.api().get("/api/v1/keys")["keys"]]
-        return self.history.faults(name for name in names if name.startswith(f"{self._name}-"))
+        return [name for name in names if name.startswith(f"{self._name}-")]
 
     def figures(self) -> str:
         """Say in a line what happened."""

@@ -122,13 +122,27 @@ class Database:
         roles = self.roles()
         leader = next(name for name, role in roles.items() if role == "leader")
         candidate = next(name for name, role in roles.items() if role == "sync_standby")
+        self._have(leader, "POST", "/switchover", {"leader": leader, "candidate": candidate})
+
+    def configure(self, **settings: object) -> None:
+        """Change settings of all members, as `patronictl edit-config` does; members follow within seconds."""
+        self._have(self.leader(), "PATCH", "/config", settings)
+
+    def processes(self, host: str) -> list[psutil.Process]:
+        """Give the processes of one host's PostgreSQL, the first of them its parent."""
+        pidfile = self._folder / host / "postgres" / "postmaster.pid"
+        parent = psutil.Process(int(pidfile.read_text().split()[0]))
+        return [parent, *parent.children(recursive=True)]
+
+    def _have(self, host: str, method: str, path: str, body: dict[str, Any]) -> None:
+        """Have one host's Patroni do something, asked from that host. Raises `CalledProcessError`."""
         script = (
-            "import http.client,json,sys\n"
-            f"c=http.client.HTTPConnection({self._network.addresses[leader]!r},{REST_PORT},timeout=60)\n"
-            f"c.request('POST','/switchover',json.dumps({{'leader':{leader!r},'candidate':{candidate!r}}}))\n"
+            "import http.client,sys\n"
+            f"c=http.client.HTTPConnection({self._network.addresses[host]!r},{REST_PORT},timeout=60)\n"
+            f"c.request({method!r},{path!r},{json.dumps(body)!r})\n"
             "a=c.getresponse();sys.exit(0 if a.status==200 else a.read().decode())"
         )
-        argv = (*self._network.enter(leader), sys.executable, "-c", script)
+        argv = (*self._network.enter(host), sys.executable, "-c", script)
         subprocess.run(argv, check=True, capture_output=True, timeout=90)
 
     def freeze_all(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
+from llmgw.testing.obeyed import Obeyed
+
 
 class Outcome(Enum):
     """How a write ended for the client."""
@@ -72,10 +74,34 @@ class History:
         with self._lock:
             return tuple(self._failures)
 
-    def faults(self, present: Iterable[str]) -> list[str]:
-        """Say what is wrong, given all names that are there now; empty when nothing was lost."""
+    def lost(self, present: Iterable[str]) -> list[str]:
+        """Say what is wrong with writes, given all names that are there now; empty when nothing was lost."""
         with self._lock:
-            return [*_lost(self._writes, list(present)), *_epochs(self._leads)]
+            return _lost(self._writes, list(present))
+
+    def faults(self, present: Iterable[str]) -> list[str]:
+        """Say all that is wrong, given all names that are there now."""
+        lost = self.lost(present)
+        with self._lock:
+            return [*lost, *_epochs(self._leads)]
+
+
+def obeyed_faults(noted: Iterable[Obeyed]) -> list[str]:
+    """Say where nodes obeyed two holders of one epoch, or went back to a lower one."""
+    found = []
+    holders: dict[int, Obeyed] = {}
+    last: dict[str, int] = {}
+    for one in noted:
+        if one.refused is not None:
+            continue
+        first = holders.setdefault(one.epoch, one)
+        if first.holder != one.holder:
+            told = f"from {first.holder} by {first.node}, from {one.holder} by {one.node}"
+            found.append(f"epoch {one.epoch} was obeyed {told}")
+        if one.epoch < last.get(one.node, 0):
+            found.append(f"{one.node} obeyed epoch {one.epoch} after {last[one.node]}")
+        last[one.node] = one.epoch
+    return found
 
 
 def _lost(writes: dict[str, Outcome], present: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from llmgw.testing.lab.database import Database
 from llmgw.testing.lab.network import Network
 from llmgw.testing.lab.part import Part
 from llmgw.testing.lab.visitor import HostApi, Visitor, chat
+from llmgw.testing.obeyed import Obeyed, read_obeyed
 
 HOSTS = ("cp1", "cp2", "cp3")
 MODEL = "counting"
@@ -80,11 +82,14 @@ class Laboratory:
         """Let time pass, where time itself is what is tested."""
         time.sleep(seconds)
 
-    def chat(self, host: str | None = None, *, stream: bool = False) -> Callable[[], str]:
+    def chat(
+        self, host: str | None = None, *, stream: bool = False, timeout_s: float = 20.0, connect_s: float | None = None
+    ) -> Callable[[], str]:
         """Give a function that asks the model through one host's gateway, or by the floating address."""
         address = FLOATING.address if host is None else self.network.addresses[host]
         key = self.planes.credentials()["api_key"]
-        return lambda: chat(f"{address}:{GATEWAY_PORT}", key, MODEL, stream=stream)
+        at = f"{address}:{GATEWAY_PORT}"
+        return lambda: chat(at, key, MODEL, stream=stream, timeout_s=timeout_s, connect_s=connect_s)
 
     def status(self, host: str | None = None) -> str:
         """Run `llmgw ctl status` on the client's host."""
@@ -103,9 +108,10 @@ class Laboratory:
             return {}
         return found
 
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        """Give the events of one kind among the newest ones, newest first."""
-        return [event for event in self.api().get("/api/v1/events?limit=500")["events"] if event["kind"] == kind]
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Give the newest events, newest first, or those of one kind among them."""
+        found = self.api().get("/api/v1/events?limit=500")["events"]
+        return [event for event in found if kind in {None, event["kind"]}]
 
     def leader(self) -> str | None:
         """Name the host that leads, as those that answer say."""
@@ -114,6 +120,20 @@ class Laboratory:
                 if member["state"] == "leading":
                     return str(member["name"])
         return None
+
+    def obeyed(self) -> tuple[Obeyed, ...]:
+        """Give whom the nodes obeyed and refused, in order."""
+        return read_obeyed(self.folder / "obeyed")
+
+    def lead(self, host: str) -> None:
+        """Have the control plane of one host lead: others step down in turn and leave the lease alone meanwhile."""
+        while (leader := self.leader()) != host:
+            if leader is not None:
+                self.api(leader).post("/api/v1/control-planes/step-down", {"seconds": 30})
+            self.wait_for("another leader", partial(self._another_leads, leader))
+
+    def _another_leads(self, before: str | None) -> bool:
+        return self.leader() not in {None, before}
 
     def wait_for(self, what: str, wanted: Callable[[], object], *, seconds: float = WAIT_S) -> float:
         """Wait until `wanted` gives something true; gives the seconds it took. Raises `TimeoutError`."""
@@ -161,7 +181,8 @@ class Laboratory:
 
     def _start_nodes(self) -> None:
         servers = [word for address in self.planes.agent_addresses() for word in ("--server", address)]
-        own = ("--listen", self.network.addresses["nodes"], "--token-file", str(self.planes.token_file))
+        obeyed = ("--obeyed", str(self.folder / "obeyed"))
+        own = ("--listen", self.network.addresses["nodes"], "--token-file", str(self.planes.token_file), *obeyed)
         kind = ("--count", str(self._nodes), "--kind", "cpu-small", "--weights", WEIGHTS, "--heartbeat", "2")
         argv = (*self.network.enter("nodes"), sys.executable, "-m", "llmgw", "fake-nodes", *kind, *own, *servers)
         self.nodes = Part(argv, log=self.folder / "nodes.log")

@@ -70,15 +70,20 @@ class Network:
     def cut(self, one: str, other: str) -> None:
         """Drop what two hosts send to each other; both still reach everybody else."""
         for here, there in ((one, other), (other, one)):
-            self._rule(here, "-I", there)
+            self.drop(here, "OUTPUT", "-d", self.addresses[there])
 
     def mend(self, one: str, other: str) -> None:
         """End a cut."""
         for here, there in ((one, other), (other, one)):
-            self._rule(here, "-D", there)
+            self.let(here, "OUTPUT", "-d", self.addresses[there])
 
-    def _rule(self, here: str, what: str, there: str) -> None:
-        _run(*self.enter(here), "iptables", "-w", what, "OUTPUT", "-d", self.addresses[there], "-j", "DROP")
+    def drop(self, host: str, chain: str, *what: str) -> None:
+        """Have a host drop packets that match, in iptables' words."""
+        _run(*self.enter(host), "iptables", "-w", "-I", chain, *what, "-j", "DROP")
+
+    def let(self, host: str, chain: str, *what: str) -> None:
+        """Have it drop them no longer."""
+        _run(*self.enter(host), "iptables", "-w", "-D", chain, *what, "-j", "DROP")
 
     def _connect(self, name: str, number: int) -> None:
         space = self.namespace(name)

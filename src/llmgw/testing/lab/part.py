@@ -33,9 +33,9 @@ class Part:
         """Its process; 0 when it does not run."""
         return self._process.pid if self._process is not None else 0
 
-    def start(self) -> None:
-        """Start it."""
-        env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.log.parent), **self._env}
+    def start(self, *, more: Mapping[str, str] | None = None) -> None:
+        """Start it; `more` is added to its environment, this time."""
+        env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.log.parent), **self._env, **(more or {})}
         argv = self._argv
         if self._user is not None:
             at = argv.index("--") if "--" in argv else 0

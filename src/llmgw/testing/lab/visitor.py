@@ -58,6 +58,10 @@ class HostApi:
         """POST."""
         return self._visitor.run(lambda: self._api.post(path, body))
 
+    def delete(self, path: str) -> Any:
+        """DELETE."""
+        return self._visitor.run(lambda: self._api.delete(path))
+
 
 class Loop:
     """A thread on a host that does something until told to stop; what it raises is kept and ends nothing."""
@@ -92,12 +96,19 @@ class Loop:
             self.done, self.gap_s, last = self.done + 1, max(self.gap_s, now - last), now
 
 
-def chat(address: str, key: str, model: str, *, stream: bool = False, timeout_s: float = 20.0) -> str:
-    """Ask for one chat completion at `host:port`. Raises `RuntimeError` for an answer that is none, or is cut."""
-    connection = http.client.HTTPConnection(address, timeout=timeout_s)
+def chat(
+    address: str, key: str, model: str, *, stream: bool = False, timeout_s: float = 20.0, connect_s: float | None = None
+) -> str:
+    """Ask for one chat completion at `host:port`. Raises `RuntimeError` for an answer that is none, or is cut.
+
+    `connect_s` bounds connecting, where that is to be shorter than the wait for an answer.
+    """
+    connection = http.client.HTTPConnection(address, timeout=connect_s or timeout_s)
     body = {"model": model, "messages": [{"role": "user", "content": "count"}], "max_tokens": 5, "stream": stream}
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     try:
+        connection.connect()
+        connection.sock.settimeout(timeout_s)
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         response = connection.getresponse()
         text = response.read().decode()

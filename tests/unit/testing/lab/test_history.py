@@ -2,7 +2,8 @@
 
 import pytest
 
-from llmgw.testing.lab.history import History, Lead, Outcome
+from llmgw.testing.lab.history import History, Lead, Outcome, obeyed_faults
+from llmgw.testing.obeyed import Obeyed
 
 
 def history(**writes):
@@ -50,3 +51,17 @@ def test_an_epoch_that_goes_back_or_has_two_holders_is_found():
     for lead in (Lead("cp2", 2, 2.0, 2.1), Lead("cp1", 1, 3.0, 3.1), Lead("cp3", 2, 4.0, 4.1)):
         made.led(lead)
     assert made.faults([]) == ["cp1 led with epoch 1 after cp2 with 2", "epoch 2 was held by cp2 and by cp3"]
+
+
+def noted(node, epoch, holder, refused=None):
+    return Obeyed(node=node, epoch=epoch, holder=holder, refused=refused)
+
+
+def test_nodes_that_refuse_the_second_holder_of_an_epoch_and_obey_a_higher_one_are_well():
+    rows = [noted("a", 4, "x"), noted("b", 4, "x"), noted("a", 4, "y", "of another"), noted("a", 5, "y")]
+    assert obeyed_faults([*rows, noted("b", 5, "y")]) == []
+
+
+def test_an_epoch_obeyed_from_two_holders_or_after_a_higher_one_is_found():
+    rows = [noted("a", 4, "x"), noted("b", 4, "y"), noted("a", 5, "x"), noted("a", 4, "x")]
+    assert obeyed_faults(rows) == ["epoch 4 was obeyed from x by a, from y by b", "a obeyed epoch 4 after 5"]

@@ -102,7 +102,7 @@ class Admission:
 
     def give_back(self, target: Target, *, limited: bool) -> None:
         """End a place. Called by `Place` only; `limited` says that it holds a permit."""
-        target.in_flight -= 1
+        target.load -= 1
         if limited:
             owed = self._permits.release(target.pool)
             if owed is not None:
@@ -174,7 +174,7 @@ class Admission:
         target = choose(route.targets, affinity=affinity, now=now, usable=usable)
         if target is None:
             return None
-        target.in_flight += 1
+        target.load += 1
         limited = target.slots is not None
         if limited:
             permits.take(target.pool)

@@ -9,7 +9,7 @@ _WORD = (1 << 64) - 1
 class Candidate(Protocol):
     """What a choice looks at."""
 
-    in_flight: int
+    load: int
     slots: int | None
     seed: int
     ejected_until: float
@@ -28,7 +28,7 @@ def choose(candidates: Iterable[C], *, affinity: int, now: float, usable: Callab
     for candidate in candidates:
         if not usable(candidate):
             continue
-        rank = (candidate.ejected_until > now, candidate.in_flight / (candidate.slots or 1))
+        rank = (candidate.ejected_until > now, candidate.load / (candidate.slots or 1))
         if best is None or rank < best_rank:
             best, best_rank = candidate, rank
         elif rank == best_rank and _weight(candidate.seed, affinity) > _weight(best.seed, affinity):

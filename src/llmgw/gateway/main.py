@@ -13,11 +13,14 @@ import uvloop
 from llmgw.config.data_dir import make_data_dir
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.logging import LogLevel
+from llmgw.config.tls import Tls
 from llmgw.gateway.alone import alone_start
 from llmgw.gateway.control_line import ControlLine, TlsLine, UnixLine
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.listener import listen
 from llmgw.gateway.master import Master
+from llmgw.gateway.peers import Peers
+from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.tls import GatewayTls, gateway_tls
 from llmgw.gateway.view_file import ViewFile
 from llmgw.gateway.worker_link import WorkerStart
@@ -39,13 +42,20 @@ def run(config: GatewayConfig) -> int:
     tls = gateway_tls(config)  # workers read it for themselves: what is wrong with it is told here, once
     view_file = ViewFile(data_dir / "view.json")
     listener = listen(config.listen)
-    hello = GatewayHello(gateway=config.name, version=version("llmgw"), pid=os.getpid())
+    peer_listener = None if config.peer_listen is None else listen(config.peer_listen)
+    peer = None if peer_listener is None else config.peer_address or _address(peer_listener)
+    hello = GatewayHello(gateway=config.name, version=version("llmgw"), pid=os.getpid(), peer=peer)
 
     def connect(take: Callable[[ControlMessage], None]) -> ControlLink:
         return ControlLink(_lines(config, tls), hello, take)
 
+    share = None if peer_listener is None else _sharing(config, tls, hello, peer_listener)
     start = WorkerStart(config=config, view=view_file.load(), place=place())
-    return _run(listener, start, lambda: Master(listener, start, view_file=view_file, connect=connect, tls=tls))
+
+    def build() -> Master:
+        return Master(listener, start, view_file=view_file, connect=connect, tls=tls, share=share)
+
+    return _run(listener, start, build)
 
 
 def run_alone(
@@ -72,6 +82,22 @@ def run_alone(
     )
     listener = listen(start.config.listen)
     return _run(listener, start, lambda: Master(listener, start))
+
+
+def _sharing(
+    config: GatewayConfig, tls: GatewayTls | None, hello: GatewayHello, sock: socket.socket
+) -> Callable[[Callable[[object], None]], SharedLoad]:
+    def share(broadcast: Callable[[object], None]) -> SharedLoad:
+        identity = None if tls is None else tls.identity
+        peers = Peers(config.name, version=hello.version, identity=identity, plain_anywhere=config.tls is Tls.OFF)
+        return SharedLoad(peers, sock, broadcast)
+
+    return share
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _lines(config: GatewayConfig, tls: GatewayTls | None) -> tuple[ControlLine, ...]:

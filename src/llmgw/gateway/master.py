@@ -12,10 +12,11 @@ from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
 from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.routes_view import pools_of, with_delta, with_snapshot
+from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.silent_engines import SilentEngines
 from llmgw.gateway.tls import GatewayTls
 from llmgw.gateway.view_file import ViewFile
-from llmgw.gateway.worker_link import Stop, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Stop, WorkerLoad, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
 from llmgw.link.renewed import follow_renewals
@@ -49,6 +50,7 @@ class Master:
         view_file: ViewFile | None = None,
         connect: "Callable[[Callable[[ControlMessage], None]], ControlLink] | None" = None,
         tls: GatewayTls | None = None,
+        share: "Callable[[Callable[[object], None]], SharedLoad] | None" = None,
     ) -> None:
         self._config = start.config
         self._listener = listener
@@ -65,6 +67,9 @@ class Master:
         self._tls = tls
         self._silent = SilentEngines(start.place, doors=None if tls is None else tls.doors)
         self._silent.take(start.view)
+        self._shared = share(self._broadcast) if share else None
+        if self._shared is not None:
+            self._shared.take(start.view)
         self._unsaved: str | None = None
         self._numbers = 0
         self._reports = 0
@@ -80,6 +85,8 @@ class Master:
             if self._control is not None:
                 others.append(tasks.create_task(self._control.run()))
                 others.append(tasks.create_task(self._silent.run()))
+            if self._shared is not None:
+                others.append(tasks.create_task(self._shared.run()))
             if self._tls is not None:
                 others.append(tasks.create_task(follow_renewals(self._tls.certificates)))
             if self._view_file is not None:
@@ -122,6 +129,8 @@ class Master:
         worker = await WorkerProcess.start(self._numbers, self._listener, self._config.name)
         self._workers[worker.number] = worker
         worker.link.send(_with_view(self._start, self._view))
+        if self._shared is not None:
+            worker.link.send(self._shared.elsewhere)
         self._carry_out(self._ledger.join(worker.number))
         if self._stopping.is_set():
             worker.link.send(Stop())
@@ -132,6 +141,8 @@ class Master:
             worker.link.close()
             self._totals.ended(worker.number)
             self._replicas.pop(worker.number, None)
+            if self._shared is not None:
+                self._shared.heard(worker.number, {})
             self._ended_demand = ended_demand(self._ended_demand, self._demand.pop(worker.number, {}))
             self._carry_out(self._ledger.leave(worker.number))
         status = await worker.ended()
@@ -160,6 +171,8 @@ class Master:
             self._carry_out(self._ledger.want(worker.number, message))
         elif isinstance(message, Returned):
             self._carry_out(self._ledger.returned(worker.number, message))
+        elif isinstance(message, WorkerLoad) and self._shared is not None:
+            self._shared.heard(worker.number, message.in_flight)
         elif isinstance(message, WorkerReport):
             self._demand[worker.number] = message.demand
             self._replicas[worker.number] = message.replicas
@@ -194,6 +207,8 @@ class Master:
     def _change(self, view: View, message: ViewSnapshot | ViewDelta) -> None:
         self._view = view
         self._silent.take(view)
+        if self._shared is not None:
+            self._shared.take(view)
         self._broadcast(message)  # before permits: a worker must know a replica before it may ask it
         self._carry_out(self._ledger.set_pools(pools_of(view)))
         self._dirty.set()

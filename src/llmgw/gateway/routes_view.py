@@ -1,7 +1,7 @@
 """The routing view: deltas folded into it, and its live form in a worker, where replicas carry their load."""
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -80,17 +80,18 @@ def pools_of(view: View | None) -> dict[str, Pool]:
 
 
 class Target:
-    """One replica as a worker asks it. `in_flight` counts from the moment it is chosen."""
+    """One replica as a worker asks it. A request counts in `load` from the moment the replica is chosen."""
 
     __slots__ = (
         "answered_at",
         "context",
         "ejected_until",
+        "elsewhere",
         "endpoint",
         "headers",
         "id",
-        "in_flight",
         "kind",
+        "load",
         "model",
         "pool",
         "prefix",
@@ -112,11 +113,24 @@ class Target:
         """What the node's door wants before the path; it adds the engine's key itself."""
         self.headers = _key_header(replica) if near else ()
         self.seed = zlib.crc32(replica.id.encode())
-        self.in_flight = 0
+        self.load = 0
+        """Requests there, our own and those of other gateways: what a choice goes by."""
+        self.elsewhere = 0
+        """Those of other gateways, as far as they are known."""
         self.answered_at: float | None = None
         """When it began a good answer last, by the loop's clock."""
         self.strikes = 0
         self.ejected_until = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Our own requests there."""
+        return self.load - self.elsewhere
+
+    def is_elsewhere(self, count: int) -> None:
+        """Take over how many requests other gateways have there."""
+        self.load += count - self.elsewhere
+        self.elsewhere = count
 
     def failed(self, now: float) -> None:
         """Leave this replica out for a short time: no connection, or a stranger on its port."""
@@ -161,6 +175,13 @@ class LiveView:
         self._authenticator = authenticator
         self._routes: dict[str, LiveRoute] = {}
         self._list: bytes | None = None
+        self._elsewhere: Mapping[str, int] = {}
+
+    def take_elsewhere(self, in_flight: Mapping[str, int]) -> None:
+        """Take over the requests of all other gateways, by replica."""
+        self._elsewhere = in_flight
+        for target in self.targets():
+            target.is_elsewhere(in_flight.get(target.id, 0))
 
     def take_snapshot(self, view: View) -> None:
         """Take over a whole view; sections it lacks stay."""
@@ -214,6 +235,7 @@ class LiveView:
             return None
         old = known.get(new.pool)
         if old is None or (old.headers, old.prefix, old.endpoint) != (new.headers, new.prefix, new.endpoint):
+            new.is_elsewhere(self._elsewhere.get(new.id, 0))
             return new
         # The same engine process: its load and its failures stay with it.
         old.slots, old.context, old.kind = new.slots, new.context, new.kind

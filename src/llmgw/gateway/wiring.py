@@ -20,7 +20,7 @@ from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.tls import GatewayTls, gateway_tls
-from llmgw.gateway.worker_link import MasterMessage, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Elsewhere, MasterMessage, WorkerLoad, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
 from llmgw.relay.upstream import UpstreamPool
@@ -47,6 +47,8 @@ class Worker:
             self.admission.granted(message)
         elif isinstance(message, Recall):
             self.admission.recalled(message)
+        elif isinstance(message, Elsewhere):
+            self.view.take_elsewhere(message.in_flight)
         elif isinstance(message, ViewSnapshot):
             self.view.take_snapshot(message.view)
             self.admission.pump_all()
@@ -66,6 +68,10 @@ class Worker:
             metrics=self.counters.samples(depths, in_flight),
             urgent=urgent,
         )
+
+    def load(self) -> WorkerLoad:
+        """Say what is at replicas."""
+        return WorkerLoad(in_flight={one.id: one.in_flight for one in self.view.targets() if one.in_flight})
 
     def close(self) -> None:
         """Drop connections to engines and write the last lines of the log."""

@@ -48,8 +48,20 @@ class WorkerReport(Value, frozen=True, kw_only=True, tag="worker_report"):
     """Requests begin to wait for a model that must be started: tell the control plane now."""
 
 
-MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Grant | Recall | Stop
-WorkerMessage = WorkerReady | Want | Returned | WorkerReport
+class WorkerLoad(Value, frozen=True, kw_only=True, tag="worker_load"):
+    """Worker to master, where load is shared with other gateways: its requests at each replica, when they changed."""
+
+    in_flight: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+
+
+class Elsewhere(Value, frozen=True, kw_only=True, tag="elsewhere"):
+    """Master to worker: the requests of all other gateways at each replica."""
+
+    in_flight: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+
+
+MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Grant | Recall | Stop
+WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad
 
 
 class Link(Generic[M]):

@@ -18,7 +18,11 @@ class FrameError(Exception):
 
 def pack(message: object) -> bytes:
     """Encode one message with its length."""
-    body = _ENCODER.encode(message)
+    return framed(_ENCODER.encode(message))
+
+
+def framed(body: bytes) -> bytes:
+    """Put its length before a message that is encoded already."""
     return _LENGTH.pack(len(body)) + body
 
 

@@ -7,7 +7,7 @@ from llmgw.gateway.choose import choose
 @dataclass
 class Candidate:
     seed: int
-    in_flight: int = 0
+    load: int = 0
     slots: int | None = None
     ejected_until: float = 0.0
 

@@ -48,9 +48,24 @@ def test_engines_with_known_slots_are_pools_and_a_restarted_one_is_a_new_pool():
     assert pools_of(None) == {}
 
 
+def test_other_gateways_requests_count_for_the_choice_and_never_as_our_own():
+    view = live(a_route(a_replica("r1", URL), a_replica("r2", "http://127.0.0.1:9002")))
+    first, second = view.route("tiny").targets
+    first.load += 1
+    view.take_elsewhere({"r1": 4, "gone": 7})
+    assert (first.load, first.in_flight, second.load) == (5, 1, 0)
+    view.take_elsewhere({"r2": 2})
+    assert (first.load, first.in_flight, second.load, second.in_flight) == (1, 1, 2, 0)
+
+    restarted = a_replica("r2", "http://127.0.0.1:9003")
+    view.take_delta(delta(base=1, changed=[a_route(a_replica("r1", URL), restarted)]))
+    kept, new = view.route("tiny").targets
+    assert (kept.load, new.load, new.in_flight) == (1, 2, 0)
+
+
 def test_a_replica_keeps_its_load_over_changes_of_the_view():
     view = live(a_route(a_replica("r1", URL)))
-    view.route("tiny").targets[0].in_flight = 3
+    view.route("tiny").targets[0].load = 3
     view.take_delta(delta(base=1, changed=[a_route(a_replica("r1", URL, slots=2), a_replica("r2", URL))]))
     first, second = view.route("tiny").targets
     assert (first.in_flight, first.slots, second.in_flight) == (3, 2, 0)

@@ -36,7 +36,7 @@ def written(reason: Observing) -> str:
 
 def observing_alarm(reason: Observing, snapshot: Snapshot) -> Alarm:
     """Say it to operators, with what a resume would meet."""
-    silent = sum(seen.node.reachability is not Reachability.CONNECTED or not seen.reports for seen in snapshot.nodes)
+    silent = sum(seen.node.reachability is not Reachability.CONNECTED or seen.reports is None for seen in snapshot.nodes)
     known = {shard.id for replica in snapshot.replicas for shard in replica.shards}
     strangers = sum(report.id not in known for seen in snapshot.nodes for report in seen.reports or ())
     parts = [f"restored from a backup of {reason.taken_at:%Y-%m-%d %H:%M} UTC: observing until `{RESUME}`"]

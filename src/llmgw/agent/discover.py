@@ -12,9 +12,10 @@ from llmgw.agent.fabric_look import FabricLook
 from llmgw.agent.storage_look import StorageLook
 from llmgw.agent.weights_look import WeightsLook
 from llmgw.config.agent import AgentConfig
-from llmgw.config.tls import split_address
+from llmgw.config.tls import is_wildcard, split_address
 from llmgw.engines import registry
 from llmgw.hardware import cpu, memory, proc
+from llmgw.schema.door import HTTPS
 from llmgw.schema.node import NodeFacts
 
 
@@ -48,11 +49,11 @@ class Discovery:
 
     def door_at(self, address: str | None) -> None:
         """Take note of where the door listens."""
-        self._tell(door=address)
+        self._tell(door=None if address is None else _reachable(address, self._facts.address))
 
-    def disk_is(self, problem: str | None) -> None:
-        """Take note of what is wrong with the disk of the agent's folder."""
-        self._tell(problems=() if problem is None else (problem,))
+    def problems_are(self, problems: tuple[str, ...]) -> None:
+        """Take note of what is wrong with the node itself."""
+        self._tell(problems=problems)
 
     async def run(self) -> None:
         """Look every `discover_s` seconds and when there is something new to look at; until cancelled."""
@@ -110,6 +111,15 @@ class Discovery:
             devices=config.devices,
             fabrics=tuple(fabric.fabric() for fabric in config.fabrics),
         )
+
+
+def _reachable(door: str, host: str) -> str:
+    """Give where others reach a door: one that listens on all addresses is at the node's own."""
+    scheme, bare = (HTTPS, door.removeprefix(HTTPS)) if door.startswith(HTTPS) else ("", door)
+    if not is_wildcard(bare):
+        return door
+    port = bare.rpartition(":")[2]
+    return f"{scheme}[{host}]:{port}" if ":" in host else f"{scheme}{host}:{port}"
 
 
 def _address_towards(server: str) -> str:

@@ -1,4 +1,4 @@
-"""Keeps an eye on the disk of the agent's folder: tells that it is full, and writes what waits once it is not."""
+"""Keeps an eye on the agent's folder: tells that its disk is full or its certificate ends, and writes what waits."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,10 +9,16 @@ LOOK_S = 2.0
 
 
 class DiskLook:
-    """Looks again and again. `tell` is given what is wrong, in words, or `None`."""
+    """Looks again and again. `tell` is given what is wrong, in words; `certificate` says what is wrong with that."""
 
-    def __init__(self, state: LocalState, tell: Callable[[str | None], None]) -> None:
+    def __init__(
+        self,
+        state: LocalState,
+        tell: Callable[[tuple[str, ...]], None],
+        certificate: Callable[[], str | None] = lambda: None,
+    ) -> None:
         self._state = state
+        self._certificate = certificate
         self._tell = tell
 
     async def run(self) -> None:
@@ -24,4 +30,5 @@ class DiskLook:
     def look(self) -> None:
         """Look once."""
         self._state.retry()
-        self._tell(self._state.problem())
+        found = (self._state.problem(), self._certificate())
+        self._tell(tuple(problem for problem in found if problem is not None))

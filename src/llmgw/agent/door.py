@@ -162,6 +162,7 @@ class DoorKeeper:
         values = {
             "data_dir": str(self._state.root.absolute()),
             "listen": self._config.door_listen,
+            "tls": self._config.tls,
             "log_level": self._config.log_level,
             "log_format": self._config.log_format,
         }

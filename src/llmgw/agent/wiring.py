@@ -34,7 +34,7 @@ class Agent:
     """A node's agent. Made within a running loop, in a folder whose lock is held."""
 
     def __init__(self, config: AgentConfig, state: LocalState, session: aiohttp.ClientSession) -> None:
-        clock = SystemClock()
+        self._clock = clock = SystemClock()
         mount = unified_mount(read_mounts())
         tools = EngineTools(
             state=state,
@@ -47,7 +47,8 @@ class Agent:
         )
         self._supervisor = Supervisor(tools, self._shards_changed)
         self._discovery = Discovery(config, self._facts_changed, state)
-        self._disk = DiskLook(state, self._discovery.disk_is)
+        self._identity = TlsIdentity(state.root, join="llmgw agent join") if config.tls is Tls.ON else None
+        self._disk = DiskLook(state, self._discovery.problems_are, self._certificate_problem)
         self._load = LoadMeter(self._supervisor.groups, period_s=config.heartbeat_s, data_dir=state.root)
         self._heart = Heart(
             node=state.node_id(config.node_id),
@@ -62,9 +63,7 @@ class Agent:
         self._door = DoorKeeper(
             config, state, cgroup_mount=mount, update=self._door_update, listens=self._discovery.door_at
         )
-        self._identity = TlsIdentity(state.root, join="llmgw agent join") if config.tls is Tls.ON else None
         self._connection = AgentConnection(self._orders, clock, self._identity)
-        self._clock = clock
 
     async def run(self) -> None:
         """Work until cancelled, which leaves engines and door running."""
@@ -87,6 +86,9 @@ class Agent:
                 await self._discovery.looked.wait()
         except TimeoutError:
             return
+
+    def _certificate_problem(self) -> str | None:
+        return None if self._identity is None else self._identity.problem(self._clock.now())
 
     def _obey(self, order: DesiredState) -> None:
         self._supervisor.order(order)

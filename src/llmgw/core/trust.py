@@ -52,6 +52,14 @@ def renew_at(begins: datetime, ends: datetime) -> datetime:
     return begins + (ends - begins) * 2 / 3
 
 
+def renewal_problem(begins: datetime, ends: datetime, now: datetime) -> str | None:
+    """Say in words that a certificate is about to end, once a fifth of its life is left; renewing failed till then."""
+    if now < begins + (ends - begins) * 4 / 5:
+        return None
+    state = "ended" if now >= ends else "ends"
+    return f"its certificate {state} {ends:%Y-%m-%d %H:%M} UTC and could not be renewed"
+
+
 def outlived(token: JoinToken, now: datetime) -> bool:
     """True when a token need not be kept any longer."""
     return now - token.expires_at > KEPT

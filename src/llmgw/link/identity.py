@@ -13,7 +13,7 @@ from typing import Any
 from cryptography import x509
 
 from llmgw.config.contexts import replace_private
-from llmgw.core.trust import renew_at
+from llmgw.core.trust import renew_at, renewal_problem
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.value import Value
@@ -60,6 +60,10 @@ class TlsIdentity:
     def renew_at(self) -> datetime:
         """When it is to be renewed."""
         return renew_at(self._certificate.not_valid_before_utc, self.ends)
+
+    def problem(self, now: datetime) -> str | None:
+        """Say in words that the certificate is about to end; `None` while there is time to renew it."""
+        return renewal_problem(self._certificate.not_valid_before_utc, self.ends, now)
 
     def listening(self, *, demand: bool = True) -> ssl.SSLContext:
         """Give a context for a listener.

@@ -11,6 +11,7 @@ from llmgw.core.trust import (
     judge_token,
     outlived,
     renew_at,
+    renewal_problem,
 )
 from llmgw.schema.identity import Enrolment, Identity, JoinToken, Part
 
@@ -100,3 +101,11 @@ def test_a_certificate_is_renewed_after_two_thirds_of_its_life():
 def test_tokens_are_forgotten_a_day_after_they_expired():
     assert not outlived(TOKEN, TOKEN.expires_at + KEPT)
     assert outlived(TOKEN, TOKEN.expires_at + KEPT + timedelta(seconds=1))
+
+
+def test_a_certificate_that_could_not_be_renewed_for_long_is_told_before_and_after_its_end():
+    ends = NOW + timedelta(days=5)
+    assert renewal_problem(NOW, ends, NOW + timedelta(days=4, seconds=-1)) is None
+    told = "its certificate ends 2026-01-07 03:04 UTC and could not be renewed"
+    assert renewal_problem(NOW, ends, NOW + timedelta(days=4)) == told
+    assert renewal_problem(NOW, ends, ends) == told.replace("ends", "ended")

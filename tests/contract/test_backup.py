@@ -117,7 +117,12 @@ async def test_a_backup_of_any_store_holds_the_same(store, lead, dirty):
 
 async def test_a_restored_store_reads_as_the_one_that_was_backed_up_and_has_nothing_else(store, lead, dirty):
     fence = lead("a")
-    mine = (PutNode(node=node("mine")), PutModel(model=model("mine")), PutSetting(name="mine", value="1"), event("mine"))
+    mine = (
+        PutNode(node=node("mine")),
+        PutModel(model=model("mine")),
+        PutSetting(name="mine", value="1"),
+        event("mine"),
+    )
     await store.leader(fence).apply(mine)
     version = await store.load_version()
     await store.leader(fence).apply((ReplaceAll(content=taken(await dirty.dump())),))

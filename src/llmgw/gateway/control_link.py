@@ -13,8 +13,9 @@ import msgspec
 from llmgw.gateway.control_line import ControlLine
 from llmgw.gateway.routes_view import ViewGap
 from llmgw.link.frames import FrameError, pack, read_frame
+from llmgw.link.messages import Messages
 from llmgw.link.rounds import Rounds
-from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, Refused, ViewSnapshot
+from llmgw.schema.link import ControlMessage, GatewayHello, GatewayReport, Refused, RenewCertificate, ViewSnapshot
 from llmgw.telemetry import log as logs
 
 CONNECT_S = 2.0
@@ -28,7 +29,7 @@ BACKOFF_MAX_S = 1.0
 
 log = logs.get(__name__)
 
-_DECODER: msgspec.json.Decoder[ControlMessage] = msgspec.json.Decoder(ControlMessage)
+_MESSAGES: Messages[ControlMessage] = Messages(msgspec.json.Decoder(ControlMessage))
 
 
 class ControlLink:
@@ -63,8 +64,8 @@ class ControlLink:
             await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 (jitter is no secret)
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 
-    def report(self, message: GatewayReport) -> None:
-        """Send a report, if there is somebody to send it to: the next one says it all again."""
+    def send(self, message: GatewayReport | RenewCertificate) -> None:
+        """Send a message, if there is somebody to send it to: the next one says it all again."""
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(pack(message))
 
@@ -95,7 +96,7 @@ class ControlLink:
             self._writer = writer
             async with asyncio.timeout(self._view_s) as patience:
                 while (frame := await _read(reader)) is not None:
-                    message = _DECODER.decode(frame)
+                    message = _MESSAGES.read(frame)
                     if isinstance(message, Refused):
                         raise ConnectionRefusedError(f"it refuses this gateway: {message.reason}")
                     self._take(message)

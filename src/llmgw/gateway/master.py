@@ -11,6 +11,7 @@ from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
 from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
+from llmgw.gateway.renewal import Renewal
 from llmgw.gateway.routes_view import pools_of, with_delta, with_snapshot
 from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.silent_engines import SilentEngines
@@ -21,9 +22,10 @@ from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
 from llmgw.link.renewed import follow_renewals
 from llmgw.schema.demand import DemandReport, ModelDemand, ReplicaDemand
-from llmgw.schema.link import ControlMessage, GatewayReport, ViewDelta, ViewSnapshot
+from llmgw.schema.link import ControlMessage, GatewayReport, Renewed, ViewDelta, ViewSnapshot
 from llmgw.schema.view import View
 from llmgw.telemetry import log as logs
+from llmgw.telemetry.clock import SystemClock
 
 REPORT_S = 1.0
 RESTART_PAUSE_S = 0.5
@@ -65,6 +67,9 @@ class Master:
         self._replicas: dict[int, dict[str, ReplicaDemand]] = {}
         self._ended_demand: dict[str, ModelDemand] = {}
         self._tls = tls
+        self._renewal: Renewal | None = None
+        if tls is not None and self._control is not None:
+            self._renewal = Renewal(tls.identity, self._control.send, SystemClock())
         self._silent = SilentEngines(start.place, doors=None if tls is None else tls.doors)
         self._silent.take(start.view)
         self._shared = share(self._broadcast) if share else None
@@ -89,6 +94,8 @@ class Master:
                 others.append(tasks.create_task(self._shared.run()))
             if self._tls is not None:
                 others.append(tasks.create_task(follow_renewals(self._tls.certificates)))
+            if self._renewal is not None:
+                others.append(tasks.create_task(self._renewal.run()))
             if self._view_file is not None:
                 others.append(tasks.create_task(self._save(self._view_file)))
             await stop.wait()
@@ -178,7 +185,7 @@ class Master:
             self._replicas[worker.number] = message.replicas
             self._totals.report(worker.number, message.metrics)
             if message.urgent and self._control is not None:
-                self._control.report(GatewayReport(report=self.report()))
+                self._control.send(GatewayReport(report=self.report()))
         elif isinstance(message, WorkerReady):
             log.info("worker.ready", pid=message.pid)
 
@@ -203,6 +210,8 @@ class Master:
                 self._change(view, ViewSnapshot(view=view))
         elif isinstance(message, ViewDelta):
             self._change(with_delta(self._view, message), message)
+        elif isinstance(message, Renewed) and self._renewal is not None:
+            self._renewal.take(message)
 
     def _change(self, view: View, message: ViewSnapshot | ViewDelta) -> None:
         self._view = view
@@ -233,7 +242,7 @@ class Master:
         while True:
             await asyncio.sleep(REPORT_S)
             if self._control is not None:
-                self._control.report(GatewayReport(report=self.report()))
+                self._control.send(GatewayReport(report=self.report()))
 
     def report(self) -> DemandReport:
         """Sum up demand and metrics of all workers."""

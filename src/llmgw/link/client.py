@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from llmgw.link.identity import TlsIdentity, peer_identity
+from llmgw.link.messages import Messages
 from llmgw.link.rounds import Rounds, redial_delay
 from llmgw.ports import Clock
 from llmgw.schema.identity import Part
@@ -30,7 +31,7 @@ CLOSE_S = 0.5
 MAX_MESSAGE = 64 * 1024 * 1024
 
 _log = log.get(__name__)
-_decoder = msgspec.json.Decoder(ServerMessage)
+_messages: Messages[ServerMessage] = Messages(msgspec.json.Decoder(ServerMessage))
 _encoder = msgspec.json.Encoder()
 
 
@@ -136,7 +137,7 @@ class AgentConnection:
     async def _greet(self, stream: ClientConnection) -> Welcome | Refused:
         await stream.send(_encoder.encode(self._side.hello()).decode())
         async with asyncio.timeout(DIAL_S):
-            answer = _decoder.decode(await stream.recv())
+            answer = _messages.read(await stream.recv())
         if isinstance(answer, Welcome | Refused):
             return answer
         raise msgspec.ValidationError("the first message of a control plane must be welcome or refused")
@@ -166,7 +167,7 @@ class AgentConnection:
                     data = await stream.recv()
             except TimeoutError:
                 return
-            message = _decoder.decode(data)
+            message = _messages.read(data)
             if not isinstance(message, Ping | Welcome | Refused):
                 self._side.received(message)
 

@@ -21,6 +21,7 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from llmgw.link.identity import Holder, holder_of
+from llmgw.link.messages import Messages
 from llmgw.schema.link import AgentMessage, Hello, Order, Ping, Refused, ServerMessage, Welcome
 from llmgw.telemetry import log
 
@@ -43,7 +44,7 @@ _MAX_REASON = 123
 """Bytes of a close frame's reason (RFC 6455, section 5.5)."""
 
 _log = log.get(__name__)
-_decoder = msgspec.json.Decoder(AgentMessage)
+_messages: Messages[AgentMessage] = Messages(msgspec.json.Decoder(AgentMessage))
 _encoder = msgspec.json.Encoder()
 TELL_S = 60.0
 """Seconds in which one node's refusal is told once: it dials again twice a second."""
@@ -245,7 +246,7 @@ class AgentListener:
         peer = peer_address(connection)
         try:
             async with asyncio.timeout(HELLO_S):
-                message = _decoder.decode(await connection.recv())
+                message = _messages.read(await connection.recv())
         except (TimeoutError, ConnectionClosed):
             return None
         except _UNREADABLE as error:
@@ -293,7 +294,7 @@ class AgentListener:
                 return
             self._handler.heard(stream)
             try:
-                message = _decoder.decode(data)
+                message = _messages.read(data)
             except _UNREADABLE as error:
                 _log.warning("agent.unreadable", node=stream.node, error=str(error))
                 return

@@ -14,6 +14,7 @@ import msgspec
 
 from llmgw.link.frames import FrameError, pack, read_frame
 from llmgw.link.identity import Holder, holder_of
+from llmgw.link.messages import Messages
 from llmgw.ports import Clock, FleetRows
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.join import Declined, Joined, Renew
@@ -45,7 +46,7 @@ SEND_S = 10.0
 """Seconds a gateway may take to read what was sent before its stream is dropped; it comes back for a snapshot."""
 
 _log = log.get(__name__)
-_decoder = msgspec.json.Decoder(GatewayMessage)
+_messages: Messages[GatewayMessage] = Messages(msgspec.json.Decoder(GatewayMessage))
 
 
 class FleetView(Protocol):
@@ -336,4 +337,4 @@ def _delta(before: View, after: View) -> ViewDelta:
 async def _read(reader: asyncio.StreamReader) -> GatewayMessage | None:
     async with asyncio.timeout(DEAD_S):
         frame = await read_frame(reader)
-    return None if frame is None else _decoder.decode(frame)
+    return None if frame is None else _messages.read(frame)

@@ -1,6 +1,8 @@
 """The routing view: all a gateway needs to serve `/v1`, in sections with versions of their own."""
 
 from llmgw.schema.engine import EngineKind
+from llmgw.schema.guard.judge import JudgeFamily
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.model import Role
 from llmgw.schema.value import Value
 
@@ -62,6 +64,24 @@ class KeysSection(Value, frozen=True, kw_only=True):
     keys: tuple[KeyEntry, ...] = ()
 
 
+class JudgeEntry(Value, frozen=True, kw_only=True):
+    """A model in role `guard` that policies ask. Where it answers is in its route."""
+
+    model: str
+    family: JudgeFamily | None = None
+    """How it is asked: as a policy says, else as its files tell; `None`: it is no judge that we know."""
+    forced: bool = False
+    """The family is a policy's word."""
+
+
+class PoliciesSection(Value, frozen=True, kw_only=True):
+    """Guardrails. No section means: this gateway does not know yet, and coverage records say so."""
+
+    version: int
+    policies: tuple[StoredPolicy, ...] = ()
+    judges: tuple[JudgeEntry, ...] = ()
+
+
 class Peer(Value, frozen=True, kw_only=True):
     """Another gateway master."""
 
@@ -83,6 +103,7 @@ class View(Value, frozen=True, kw_only=True):
     """Control plane process (lease holder id or standby) that made it: versions compare only within one source."""
     routes: RoutesSection | None = None
     keys: KeysSection | None = None
+    policies: PoliciesSection | None = None
     peers: PeersSection | None = None
 
 

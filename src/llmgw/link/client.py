@@ -7,7 +7,7 @@ holds everything, so a message that finds no stream is dropped.
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
@@ -100,7 +100,7 @@ class AgentConnection:
         try:
             async with connect(
                 f"{'ws' if self._tls is None else 'wss'}://{address}{PATH}",
-                ssl=self._tls,
+                **self._secured(),
                 compression=None,
                 ping_interval=None,
                 open_timeout=DIAL_S,
@@ -125,6 +125,11 @@ class AgentConnection:
             self._trouble(address, str(error) or type(error).__name__)
             return False
         return True
+
+    def _secured(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        return {"ssl": self._tls, "ssl_handshake_timeout": DIAL_S, "ssl_shutdown_timeout": CLOSE_S}
 
     def _check_peer(self, stream: ClientConnection) -> None:
         """Raise `OSError` unless the other end is a control plane: nodes and gateways have certificates too."""

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -188,10 +188,14 @@ class AgentListener:
 
     async def start(self, sock: socket.socket) -> None:
         """Listen on a bound socket."""
+        tls: dict[str, Any] = {}
+        if self._tls is not None:
+            # Both default to half a minute: a peer that hangs must hold up neither the listener nor its end.
+            tls = {"ssl": self._tls(), "ssl_handshake_timeout": HELLO_S, "ssl_shutdown_timeout": CLOSE_S}
         self._server = await serve(
             self._accept,
             sock=sock,
-            ssl=None if self._tls is None else self._tls(),
+            **tls,
             backlog=BACKLOG,
             process_request=self._refuse_path,
             compression=None,

@@ -39,7 +39,7 @@ class CanaryReport(Value, frozen=True, kw_only=True):
     right: int
     total: int
     text: str
-    """In words."""
+    """In words: what the judge does."""
     at: datetime | None = None
 
 

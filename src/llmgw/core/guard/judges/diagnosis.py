@@ -74,7 +74,7 @@ def _text(state: CanaryState, right: int, answered: Sequence[CanaryResult], resu
     wrong = [result.canary.name for result in answered if not _right(result)]
     match state:
         case CanaryState.RIGHT:
-            return f"all {total} canaries right"
+            return f"gives all {total} canaries the right verdict"
         case CanaryState.ALWAYS_SAFE:
             return f"says safe to all {total} canaries, the unsafe ones too: its prompt or its weights are wrong"
         case CanaryState.ALWAYS_UNSAFE:
@@ -89,9 +89,9 @@ def _text(state: CanaryState, right: int, answered: Sequence[CanaryResult], resu
             detail = answered[0].verdict.detail
             return f"refuses all {total} canaries" + (f": {detail}" if detail else "")
         case CanaryState.SILENT:
-            return f"{len(results) - total} of {len(results)} canaries were not answered in time"
+            return f"left {len(results) - total} of {len(results)} canaries unanswered"
         case CanaryState.UNSURE:
-            return f"{right} of {total} canaries right; wrong: {', '.join(wrong[:4])}"
+            return f"gives {right} of {total} canaries the right verdict, but not {', '.join(wrong[:4])}"
 
 
 def _right(result: CanaryResult) -> bool:

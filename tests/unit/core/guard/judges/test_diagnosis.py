@@ -64,4 +64,4 @@ def test_canaries_that_were_not_answered_say_nothing_about_the_others():
 
 def test_wrong_canaries_are_named():
     found = report(lambda canary: safe() if canary.name == "agent/poison" else right(canary))
-    assert found.text == "7 of 8 canaries right; wrong: agent/poison"
+    assert found.text == "gives 7 of 8 canaries the right verdict, but not agent/poison"

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 
+from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.value import Value
 
 
@@ -28,6 +29,8 @@ class Weights(Value, frozen=True, kw_only=True):
     vocabulary: int | None = None
     """Tokens that its output head chooses among; `None` without such a head (encoders), or when it is not known."""
     chat_template: bool | None = None
+    judge: JudgeFamily | None = None
+    """The family of judges that the files seem to be of."""
     digest: str | None = None
     """SHA-256 of its content; of several files, that of what `sha256sum` prints for them, sorted by name. `None`: not
     made yet."""

@@ -9,6 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
+from llmgw.core.guard.judges.recognise import Clues, recognise
+from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.value import Value
 from llmgw.schema.weights import Weights, WeightsFormat
 from llmgw.weights.files import LFS_MAGIC, LFS_PROBLEM, ModelFileError, unreadable
@@ -125,8 +127,19 @@ def describe(path: str, header: GgufHeader, size: int) -> Weights:
         kv_bytes_per_token=_kv_bytes(header, architecture),
         vocabulary=_vocabulary(header),
         chat_template=header.text("tokenizer.chat_template") is not None,
+        judge=_judge(path, header, architecture),
         problem=_problem(header, architecture, size),
     )
+
+
+def _judge(path: str, header: GgufHeader, architecture: str | None) -> JudgeFamily | None:
+    clues = Clues(
+        file=path,
+        name=header.text("general.name"),
+        layers=header.number(f"{architecture}.block_count"),
+        chat_template=header.text("tokenizer.chat_template"),
+    )
+    return recognise(clues).family
 
 
 def _problem(header: GgufHeader, architecture: str | None, size: int) -> str | None:

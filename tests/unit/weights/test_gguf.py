@@ -2,7 +2,9 @@ import struct
 
 import pytest
 
+from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.testing.gguf import write_counting_model, write_random_model
+from llmgw.testing.judge_model import write_judge_model
 from llmgw.weights import gguf
 
 
@@ -66,6 +68,13 @@ def test_a_model_made_by_hand_is_described(tmp_path):
     assert weights.chat_template is True
     assert weights.size_bytes == path.stat().st_size
     assert gguf.read_header(path).data_end <= path.stat().st_size
+
+
+def test_a_judge_is_recognised_whatever_its_file_is_called(tmp_path):
+    write_judge_model(tmp_path / "x.gguf", name="x")
+    write_counting_model(tmp_path / "y.gguf")
+    assert gguf.inspect(str(tmp_path / "x.gguf")).judge is JudgeFamily.LLAMA_GUARD_3_1B
+    assert gguf.inspect(str(tmp_path / "y.gguf")).judge is None
 
 
 def test_a_model_that_lost_its_end_is_cut_off(tmp_path):

@@ -4,6 +4,7 @@ import re
 from typing import NamedTuple
 
 from llmgw.schema.guard.judge import JudgeFamily
+from llmgw.schema.weights import Weights
 
 
 class Clues(NamedTuple):
@@ -13,7 +14,6 @@ class Clues(NamedTuple):
     """Path or repository."""
     name: str | None = None
     """What the file calls itself (`general.name`)."""
-    architecture: str | None = None
     layers: int | None = None
     chat_template: str | None = None
 
@@ -53,6 +53,15 @@ def recognise(clues: Clues) -> Recognition:
         if re.search(pattern, text, re.IGNORECASE):
             return Recognition(None, (f"its name says {name}",), name)
     return Recognition()
+
+
+def recognise_weights(source: str, weights: Weights | None) -> Recognition:
+    """Say which judge a model's source is of, by what a node found there, else by its name."""
+    if weights is None:
+        return recognise(Clues(file=source))
+    if weights.judge is not None:
+        return Recognition(weights.judge, ("the header of its file says so",))
+    return recognise(Clues(file=source, name=weights.name, layers=weights.layers))
 
 
 def _by_template(template: str, clues: Clues, text: str) -> Recognition | None:

@@ -1,7 +1,8 @@
 import pytest
 
-from llmgw.core.guard.judges.recognise import Clues, recognise
+from llmgw.core.guard.judges.recognise import Clues, recognise, recognise_weights
 from llmgw.schema.guard.judge import JudgeFamily
+from llmgw.schema.weights import Weights, WeightsFormat
 
 SMALL, LARGE, QWEN = JudgeFamily.LLAMA_GUARD_3_1B, JudgeFamily.LLAMA_GUARD_3_8B, JudgeFamily.QWEN3_GUARD_GEN
 FRAME = "<BEGIN UNSAFE CONTENT CATEGORIES>S1: Violent Crimes. S5: Defamation. {}<END UNSAFE CONTENT CATEGORIES>"
@@ -58,3 +59,13 @@ def test_templates_and_layers_tell_where_names_do_not(clues, family):
 def test_judges_that_cannot_be_asked_are_named(clues, other):
     found = recognise(clues)
     assert (found.family, found.other) == (None, other)
+
+
+def test_a_models_source_is_known_by_what_a_node_found_there_else_by_its_name():
+    weights = Weights(path="/m/x.gguf", format=WeightsFormat.GGUF, size_bytes=1)
+    assert recognise_weights("hf:meta/Llama-Guard-3-8B@main", None).family is LARGE
+    assert recognise_weights("/m/x.gguf", weights).family is None
+    found = Weights(path="/m/x.gguf", format=WeightsFormat.GGUF, size_bytes=1, judge=SMALL)
+    assert recognise_weights("/m/x.gguf", found).family is SMALL
+    named = Weights(path="/m/x.gguf", format=WeightsFormat.GGUF, size_bytes=1, name="Llama Guard 3", layers=16)
+    assert recognise_weights("/m/x.gguf", named).family is SMALL

@@ -31,15 +31,17 @@ def server_token(session: Session, name: str) -> None:
 
 @click.command("token")
 @click.argument("name")
+@click.option("--host", "hosts", multiple=True, help="Name or address its clients reach it by; may be repeated.")
 @pass_session
-def gateway_token(session: Session, name: str) -> None:
+def gateway_token(session: Session, name: str, hosts: tuple[str, ...]) -> None:
     """Make a token that lets gateway NAME join, once, within 15 minutes: feed it to `llmgw gateway join` there.
 
     It is shown now and never again, alone on standard output, so that it can be piped.
     """
-    _make(session, Part.GATEWAY, name)
+    _make(session, Part.GATEWAY, name, hosts)
 
 
-def _make(session: Session, part: Part, name: str) -> None:
-    answer = session.api.post("/api/v1/join-tokens", {"part": part.value, "name": name})
+def _make(session: Session, part: Part, name: str, hosts: tuple[str, ...] = ()) -> None:
+    body: dict[str, object] = {"part": part.value, "name": name}
+    answer = session.api.post("/api/v1/join-tokens", {**body, "hosts": list(hosts)} if hosts else body)
     session.say(session.read(answer, CreatedJoinToken).token, answer)

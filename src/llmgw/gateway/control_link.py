@@ -51,7 +51,8 @@ class ControlLink:
         self._writer: asyncio.StreamWriter | None = None
         self._viewed = False
         """A view came over this stream."""
-        self._told: set[str] = set()
+        self._told: dict[str, str] = {}
+        """Why each was lost, as it was told last."""
 
     async def run(self) -> None:
         """Connect, listen, and connect again, until cancelled."""
@@ -113,9 +114,9 @@ class ControlLink:
         log.info("control.connected", control=line.name)
 
     def _lost(self, line: ControlLine, reason: str) -> None:
-        if line.name not in self._told:
+        if self._told.get(line.name) != reason:
             log.warning("control.lost", control=line.name, reason=reason, note="serving on with the last view")
-        self._told.add(line.name)
+        self._told[line.name] = reason
 
 
 async def _read(reader: asyncio.StreamReader) -> bytes | None:

@@ -41,6 +41,8 @@ class JoinToken(Value, frozen=True, kw_only=True):
     created_by: str
     """Id of the operator's token that made it."""
     expires_at: datetime
+    hosts: tuple[str, ...] = ()
+    """Names and addresses people reach a gateway by: they go into its certificate."""
     spent_at: datetime | None = None
     """When it was used, or made void because it was presented for another name."""
 
@@ -51,6 +53,8 @@ class Enrolment(Value, frozen=True, kw_only=True):
     part: Part
     name: str
     joined_at: datetime
+    hosts: tuple[str, ...] = ()
+    """Those of its token."""
 
     @property
     def id(self) -> str:

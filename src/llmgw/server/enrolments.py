@@ -17,6 +17,8 @@ from llmgw.server.identity import hash_secret, public_id, same_secret
 from llmgw.server.services.join_tokens import NAME, event
 from llmgw.server.trust import ServerTrust
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
 
 class Directory(Protocol):
     """Where agents reach the control planes."""
@@ -59,13 +61,14 @@ class Enrolments:
                 return () if token is None or refusal is None or not refusal.void else self._void(token, wanted)
             return (
                 PutJoinToken(token=replace(token, spent_at=now)),
-                PutEnrolment(enrolment=Enrolment(part=wanted.part, name=wanted.name, joined_at=now)),
+                PutEnrolment(enrolment=Enrolment(part=wanted.part, name=wanted.name, joined_at=now, hosts=token.hosts)),
                 self._event("join.joined", f"{wanted} joined with token {token.id}", wanted, actor=token.created_by),
             )
 
         try:
             # Made before the token is spent: a request that cannot be certified costs nothing.
-            certificate = self._trust.authority.certify(request.request, wanted, hosts=(), now=now)
+            hosts = _hosts(wanted, self._token(request.token))
+            certificate = self._trust.authority.certify(request.request, wanted, hosts=hosts, now=now)
             await self._fleet.change(decide)
         except InvalidInput as error:
             return Declined(reason=error.message)
@@ -84,8 +87,9 @@ class Enrolments:
         if reason is not None:
             return Declined(reason=reason)
         who = holder.identity
+        hosts = _hosts(who, self._fleet.enrolment(who))
         try:
-            certificate = self._trust.authority.certify(request.request, who, hosts=(), now=self._clock.now())
+            certificate = self._trust.authority.certify(request.request, who, hosts=hosts, now=self._clock.now())
         except InvalidInput as error:
             return Declined(reason=error.message)
         return Joined(certificate=certificate)
@@ -122,3 +126,10 @@ class Enrolments:
 
     def _event(self, kind: str, told: str, who: Identity, *, actor: str) -> AppendEvent:
         return event(self._clock, kind, told, who, actor=actor)
+
+
+def _hosts(who: Identity, source: JoinToken | Enrolment | None) -> tuple[str, ...]:
+    """Give what a certificate says its holder is reached by: only gateways show theirs to people."""
+    if who.part is not Part.GATEWAY:
+        return ()
+    return (*LOOPBACK, *(source.hosts if source is not None else ()))

@@ -11,14 +11,12 @@ from llmgw.link.join_server import JoinPath
 from llmgw.link.server import AgentHandler, AgentListener, TokenGate
 from llmgw.ports import Clock, Store
 from llmgw.server.bootstrap import agent_token
-from llmgw.server.enrolments import Directory, Enrolments
+from llmgw.server.enrolments import LOOPBACK, Directory, Enrolments
 from llmgw.server.fleet import Fleet
-from llmgw.server.hub import Renewing
 from llmgw.server.gateway_gate import GatewayGate
+from llmgw.server.hub import Renewing
 from llmgw.server.trust import ServerTrust
 from llmgw.server.trusted import unreadable
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Security:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography import x509
 
 from llmgw.link.certificate_request import new_request
 from llmgw.link.identity import Holder
@@ -234,3 +235,50 @@ async def test_tokens_that_outlived_their_use_are_forgotten(room, enrolments):
     new = await token(room, name="n2")
     assert [one.id for one in room.fleet.join_tokens] == [new[:11]]
     assert old != new
+
+
+def names(certificate):
+    """Give what people may reach the holder by."""
+    found = x509.load_pem_x509_certificate(certificate.encode()).extensions
+    shown = found.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {*shown.get_values_for_type(x509.DNSName), *map(str, shown.get_values_for_type(x509.IPAddress))}
+
+
+LOCAL = {"127.0.0.1", "::1", "localhost"}
+
+
+async def test_a_gateways_certificate_names_what_its_token_says_and_so_does_the_renewed_one(room, enrolments):
+    wanted = CreateJoinToken(part=Part.GATEWAY, name="edge", hosts=("llm.example.org", "10.0.0.7"))
+    made = await join_tokens.create(room.fleet, room.clock, wanted, actor="lt_op")
+    joined = await enrolments.join(join(read_ticket(made.token).secret, Part.GATEWAY, "edge"))
+    assert names(joined.certificate) == {*LOCAL, "llm.example.org", "10.0.0.7"}
+
+    edge = Identity(part=Part.GATEWAY, name="edge")
+    renewed = await enrolments.renew(Renew(request=new_request(edge)[1]), holder(room, edge))
+    assert names(renewed.certificate) == {*LOCAL, "llm.example.org", "10.0.0.7"}
+
+
+async def test_nobody_is_to_reach_a_node_by_name(room, enrolments):
+    assert names((await enrolments.join(join(await token(room)))).certificate) == set()
+
+
+@pytest.mark.parametrize(
+    ("part", "host"),
+    [
+        (Part.NODE, "n1.example.org"),
+        (Part.SERVER, "cp.example.org"),
+        (Part.GATEWAY, "*.example.org"),
+        (Part.GATEWAY, "llm.example.org:8000"),
+        (Part.GATEWAY, "https://llm.example.org"),
+        (Part.GATEWAY, ""),
+        (Part.GATEWAY, "a" * 64),
+        (Part.GATEWAY, ".".join(["a" * 60] * 5)),
+    ],
+)
+async def test_names_that_are_none_or_not_for_this_part_are_refused(room, enrolments, part, host):
+    with pytest.raises(InvalidInput) as caught:
+        await join_tokens.create(
+            room.fleet, room.clock, CreateJoinToken(part=part, name="x", hosts=(host,)), actor="lt_op"
+        )
+    assert caught.value.field == "hosts"
+    assert not room.fleet.join_tokens

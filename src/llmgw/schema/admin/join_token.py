@@ -13,6 +13,9 @@ class CreateJoinToken(Value, frozen=True, kw_only=True):
     """What joins: a node, a control plane (`server`) or a gateway."""
     name: str
     """Its name: node id, or `name` in its configuration."""
+    hosts: tuple[str, ...] = ()
+    """For a gateway: names and addresses its clients reach it by. They go into its certificate, where it shows them
+    that of the cluster (no `certificate_file`); those of this machine itself always do."""
 
 
 class CreatedJoinToken(Value, frozen=True, kw_only=True):

@@ -1,6 +1,8 @@
 """Join tokens: each lets one machine in, once, within a quarter of an hour. And the end of a machine's trust."""
 
+import ipaddress
 import re
+from collections.abc import Sequence
 
 from cryptography import x509
 
@@ -17,14 +19,17 @@ from llmgw.server.identity import SecretKind, hash_secret, new_secret, public_id
 from llmgw.server.trust import CERTIFICATE_SETTING
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_LONGEST_HOST = 253
 
 
 async def create(fleet: Fleet, clock: Clock, request: CreateJoinToken, *, actor: str) -> CreatedJoinToken:
-    """Make a join token. Raises `InvalidInput` for a name that is none, `Conflict` where there is no authority."""
+    """Make a join token. Raises `InvalidInput` for names that are none, `Conflict` where there is no authority."""
     if NAME.fullmatch(request.name) is None:
         raise InvalidInput(
             f"{request.name!r} is no name: letters, digits, dots, dashes and underscores, 63 at most", field="name"
         )
+    _check_hosts(request.part, request.hosts)
     secret, now = new_secret(SecretKind.JOIN_TOKEN), clock.now()
     found = Identity(part=request.part, name=request.name)
     token_id, expires_at = public_id(secret), now + TOKEN_LIFE
@@ -40,6 +45,7 @@ async def create(fleet: Fleet, clock: Clock, request: CreateJoinToken, *, actor:
             created_at=now,
             created_by=actor,
             expires_at=expires_at,
+            hosts=request.hosts,
         )
         old = tuple(DeleteJoinToken(id=one.id) for one in fleet.join_tokens if outlived(one, now))
         told = f"join token {token_id} was made for {found}; it ends at {expires_at:%H:%M:%S} UTC"
@@ -71,6 +77,33 @@ def event(
     """Tell what happened to a machine's trust."""
     node = who.name if who.part is Part.NODE else None
     return AppendEvent(event=Event(at=clock.now(), kind=kind, severity=severity, message=told, node=node, actor=actor))
+
+
+def _check_hosts(part: Part, hosts: Sequence[str]) -> None:
+    if hosts and part is not Part.GATEWAY:
+        raise InvalidInput(
+            "hosts are for gateways: control planes name theirs as host_names, and nobody reaches a node by name",
+            field="hosts",
+        )
+    for host in hosts:
+        if not (_is_address(host) or _is_host_name(host)):
+            raise InvalidInput(
+                f"{host!r} is neither a host name nor an address",
+                hint="write it without a port, such as llm.example.org or 10.0.0.7",
+                field="hosts",
+            )
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_host_name(host: str) -> bool:
+    return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in host.split("."))
 
 
 def _authority(fleet: Fleet) -> x509.Certificate:

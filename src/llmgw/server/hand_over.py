@@ -23,6 +23,8 @@ LEAVE_S = 10.0
 """How long who lets go leaves the lease to others; if nobody took it by then, nobody can."""
 
 _log = log.get(__name__)
+_ORDINARY = frozenset({Keep.HAS_ENOUGH, Keep.JUST_BEGAN, Keep.NOT_FOR_LONG})
+"""Each change of the leader begins with these."""
 
 
 class Asking(Protocol):
@@ -99,7 +101,7 @@ class HandingOver:
             await self._hand_over(decided)
         elif decided is not self._told:
             self._told = decided
-            if decided is not Keep.HAS_ENOUGH:
+            if decided not in _ORDINARY:
                 _log.warning("leader.few_agents", keeps_the_lead=decided)
 
     # A standby's side ----------------------------------------------------------------------------

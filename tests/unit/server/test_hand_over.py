@@ -151,7 +151,7 @@ async def test_where_agents_ask_nobody_the_lead_stays_and_the_reason_is_told_onc
         await one.looks_for(SETTLE_S + 3 * BLIND_S)
     assert one.lease.let_go == []
     reasons = [entry["keeps_the_lead"].name for entry in logs if entry["event"] == "leader.few_agents"]
-    assert reasons == ["JUST_BEGAN", "NOBODY_BETTER"]
+    assert reasons == ["NOBODY_BETTER"]
 
 
 async def test_agents_that_come_back_while_the_others_are_asked_keep_it(planes):

@@ -20,7 +20,7 @@ from sqlalchemy import event, text
 from llmgw.ports import FleetRows, PutSetting
 from llmgw.schema.errors import Fenced, InvalidInput, StoreError, StoreUnavailable
 from llmgw.schema.lease import Fence, LeaseRow
-from llmgw.store import statements, tables
+from llmgw.store import statements, tables, upgrade
 from llmgw.store.calls import Calls
 from llmgw.store.migrate import migrate
 from llmgw.store.postgresql import PostgresqlBackend
@@ -434,6 +434,17 @@ async def test_a_database_of_a_newer_release_is_refused_and_left_alone(store, da
     other.execute("UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match=r"newer release.*9999"):
         open_store(database)
+
+
+def test_a_renewal_beside_a_migration_is_seen_by_it(store, database, other, monkeypatch):
+    other.execute("INSERT INTO lease VALUES (1, 'h', 3, 1, false, 'control-1', '', '')")
+    other.execute("UPDATE alembic_version SET version_num = '0002'")
+    step = upgrade.Step(revision="9998", what="Another lease.", older_releases_run_on=False)
+    monkeypatch.setattr(upgrade, "pending", lambda *_: (step,))
+    monkeypatch.setattr(upgrade.time, "sleep", lambda _: other.execute("UPDATE lease SET beat = beat + 1"))
+    with pytest.raises(StoreError, match="control-1 leads with an older release"):
+        migrate(PostgresqlBackend(database))
+    assert other.execute("SELECT version_num FROM alembic_version").fetchone() == ("0002",)
 
 
 def test_a_migration_that_breaks_changes_nothing(database, other):

@@ -19,7 +19,8 @@ _VERSIONS = Table("alembic_version", MetaData(), Column("version_num", String, p
 def migrate(backend: Backend, *, deadline_s: float = DEADLINE_S) -> None:
     """Run the migrations that are missing, all in one transaction; of several processes at once, one does it.
 
-    Raises `StoreUnavailable` when the database cannot be used, `StoreError` when a newer release wrote it.
+    Raises `StoreUnavailable` when the database cannot be used, `StoreError` when a newer release wrote it, or an
+    older one leads that could not bear what they do.
     """
 
     def work(connection: Connection) -> None:
@@ -27,9 +28,9 @@ def migrate(backend: Backend, *, deadline_s: float = DEADLINE_S) -> None:
         if revision(connection) == HEAD:
             return
         # Alembic costs half a second to import, which a control plane that only starts again need not wait for.
-        from llmgw.store.upgrade import upgrade
+        from llmgw.store.upgrade import migrate_checked
 
-        upgrade(connection, backend.where)
+        migrate_checked(connection, backend.where, alone=backend.proves_old_holder_dead())
 
     with closing(Calls(backend, threads=1, deadline_s=deadline_s, observe=None)) as calls:
         calls.wait_for("migrations", work, write=True)

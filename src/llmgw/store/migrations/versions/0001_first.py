@@ -5,6 +5,7 @@ from alembic import op
 
 revision = "0001"
 down_revision = None
+older_releases_run_on = True
 
 
 def upgrade() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
+from llmgw.config.disk import FULL_BYTES
 from llmgw.schema.errors import LlmgwError
 from llmgw.schema.link import ViewDelta
 from llmgw.schema.view import RoutesDelta
@@ -17,6 +20,7 @@ from llmgw.testing.fake_engine import FakeEngine
 from llmgw.testing.fake_nodes import FakeFleet, NodeGroup
 from llmgw.testing.gateway_process import Site, until
 from llmgw.testing.gateway_room import a_replica, a_route, a_view
+from llmgw.testing.gguf import write_counting_model
 from llmgw.testing.server_process import ServerProcess
 from llmgw.testing.small_disk import SmallDisk, missing
 
@@ -88,7 +92,8 @@ async def test_a_store_without_room_is_named_refuses_changes_and_goes_on_once_th
             assert f"alarm          the disk of control-1's data_dir {server.data} is full" in status
             told = await metrics(server)
             assert 'llmgw_store_errors_total{call="lease_renew",code="store_full"}' in told
-            assert "llmgw_data_dir_free_bytes 0.0" in told
+            (left,) = re.findall(r"^llmgw_data_dir_free_bytes (\S+)$", told, re.MULTILINE)
+            assert float(left) < FULL_BYTES
             summary = server.get("/api/v1/summary")
             assert (summary["nodes"]["ready"], summary["replicas"]["ready"]) == (3, 2)
             disk.free()
@@ -121,6 +126,83 @@ async def test_a_disk_without_files_left_is_named_and_does_not_stop_sqlite(tmp_p
             assert server.get("/leader") == lease
             disk.free()
             await is_as_before(server, before, lease)
+
+
+@contextlib.asynccontextmanager
+async def agent(server, folder, weights):
+    """A real agent with its folder in `folder`, ended with its engines."""
+    config = folder.parent / "agent.toml"
+    settings = {
+        "data_dir": str(folder),
+        "servers": [server.agent_address],
+        "token_file": str(server.data / "agent-token"),
+        "node_id": "n1",
+        "weights_dirs": [str(weights)],
+        "door_listen": "127.0.0.1:0",
+        "heartbeat_s": 1.0,
+    }
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+    argv = [sys.executable, "-m", "llmgw", "agent", "--config", str(config)]
+    with (folder.parent / "agent.log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*argv, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+        # On a full disk too.
+        assert await (await asyncio.create_subprocess_exec(*argv, "--stop-engines")).wait() == 0
+
+
+async def serve(server, name, source):
+    body = {"name": name, "source": str(source), "profile": {"slots": 1, "context": 256}}
+    await server.call("POST", "/api/v1/models", body)
+
+
+def state(server, name):
+    return server.get(f"/api/v1/models/{name}").get("state")
+
+
+@pytest.mark.slow
+async def test_a_node_without_room_is_named_and_a_model_waits_for_it_unparked(tmp_path):
+    pytest.importorskip("xllamacpp", reason="the extra `cpu` is not installed")
+    source = tmp_path / "weights" / "counting.gguf"
+    source.parent.mkdir()
+    write_counting_model(source)
+    settings = {"park_after": 2, "backoff_base_s": 0.5}
+    with SmallDisk(tmp_path / "node" / "data", mib=16) as disk:
+        async with (
+            ServerProcess(tmp_path, settings=settings) as server,
+            agent(server, disk.path, source.parent) as process,
+        ):
+            await serve(server, "first", source)
+            await server.until(lambda: state(server, "first") == "ready")
+            before = running(server)
+            disk.fill()
+            words = f"the disk of the agent's data_dir {disk.path} is full"
+            await server.until(lambda: f"alarm          node n1: {words}" in ctl(server, "status"))
+            assert words in ctl(server, "node", "show", "n1")
+            told = await metrics(server)
+            assert 'llmgw_node_problems{node="n1"} 1.0' in told
+            await serve(server, "second", source)
+            # More often than a model may fail that is to blame.
+            await server.until(lambda: starts(server, "second") > 3)
+            row = server.get("/api/v1/models/second")
+            assert row["state"] != "parked"
+            assert words in row["reason"]
+            assert set(before) <= set(running(server))
+            disk.free()
+            await server.until(lambda: state(server, "second") == "ready")
+            await server.until(lambda: "full" not in ctl(server, "status"))
+            assert set(before) <= set(running(server))
+            assert process.returncode is None
+            disk.fill()
+
+
+def starts(server, model):
+    events = server.get("/api/v1/events")["events"]
+    return sum(event["kind"] == "replica.start_failed" and event.get("model") == model for event in events)
 
 
 async def test_a_control_plane_started_on_a_full_disk_waits_for_room(tmp_path):

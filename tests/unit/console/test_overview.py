@@ -2,8 +2,9 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from msgspec.structs import replace
 
-from llmgw.ports import AppendEvent
+from llmgw.ports import AppendEvent, PutNode
 from llmgw.schema.admin.model import ServeModel
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.floating import FloatingState, FloatingStatus
@@ -11,7 +12,7 @@ from llmgw.schema.model import ModelStatus, Parked, Role
 from llmgw.schema.replica import ReplicaState, Restart
 from llmgw.schema.report import Load
 from llmgw.schema.store import StoreMember, StoreRole, StoreState
-from llmgw.schema.summary import ControlPlaneMember, ControlPlaneState
+from llmgw.schema.summary import Alarm, AlarmKind, ControlPlaneMember, ControlPlaneState
 from llmgw.server.services import models
 from llmgw.testing.control_room import GIB
 
@@ -254,3 +255,22 @@ async def test_several_control_planes_their_address_and_their_store_are_shown_wi
     needed = _words(page.texts["needs"])
     for words in ("no synchronous standby", "Store db2: it is silent", "is on no host", "cp2 does not answer"):
         assert words in needed
+
+
+async def test_a_full_disk_and_a_store_that_refuses_are_what_needs_somebody_first(room, viewer, monkeypatch):
+    node = await room.put_node()
+    room.hear(node)
+    full = Alarm(kind=AlarmKind.DISK_FULL, text="the disk of control-1's data_dir /x is full: make room there")
+    monkeypatch.setattr(room.fleet.surroundings, "alarms", lambda: (full,))
+    monkeypatch.setattr(room.fleet, "store_problem", lambda: "the store's disk is full: nothing can be written")
+    needs = _words((await _page(viewer)).texts["needs"])
+    assert "The store does not answer: the store's disk is full: nothing can be written." in needs
+    assert "The disk of control-1's data_dir /x is full: make room there." in needs
+
+
+async def test_a_node_whose_own_disk_is_full_is_named_with_what_is_wrong(room, viewer):
+    node = await room.put_node()
+    problem = "the disk of the agent's data_dir /y is full"
+    await room.fleet.write([PutNode(node=replace(node, facts=replace(node.facts, problems=(problem,))))])
+    room.hear(node)
+    assert problem in _words((await _page(viewer, "/nodes/n1")).texts["troubles"])

@@ -116,3 +116,11 @@ def test_weights_are_told_with_their_template_and_digest():
     lines = lines_of(msgspec.structs.replace(ROW, facts=msgspec.structs.replace(ROW.facts, weights=(known, unknown))))
     assert "/m/a.gguf 1.0 GiB llama Q4_K_M 4096 chat 0123456789ab -" in lines
     assert next(line for line in lines if line.startswith("/m/b ")).endswith("- - - - - lacks config.json")
+
+
+def test_what_is_wrong_with_the_node_itself_is_told_before_its_fabrics():
+    fabric = Fabric(name="ib-a", hcas=("mlx5_0",), warnings=("mlx5_1:1 is DOWN, Disabled",))
+    problem = "the disk of the agent's data_dir /x is full: no engine can be started until there is room"
+    facts = msgspec.structs.replace(ROW.facts, fabrics=(fabric,), problems=(problem,))
+    lines = lines_of(msgspec.structs.replace(ROW, facts=facts))
+    assert lines.index(f"node {problem}") < lines.index("fabric ib-a mlx5_1:1 is DOWN, Disabled")

@@ -111,6 +111,9 @@ def _nodes(nodes: Sequence[NodeRow]) -> Iterator[Need]:
             running = f", with {_count(len(row.replicas), 'replica')} on it" if row.replicas else ""
             text = f"Node {row.id} is {row.state}{running}."
             yield Need(id=f"node-{row.id}", harm=Harm.BROKEN, text=text, what_to_do=what, address=page)
+        for number, problem in enumerate(row.facts.problems):
+            text = f"Node {row.id}: {problem}."
+            yield Need(id=f"problem-{row.id}-{number}", harm=Harm.BROKEN, text=text, what_to_do=what, address=page)
         problems = [f"device {device.index}: {device.problem}" for device in row.facts.devices if device.problem]
         if problems:
             text = f"Node {row.id} has unhealthy devices: {'; '.join(problems)}."

@@ -274,3 +274,4 @@ async def test_a_node_whose_own_disk_is_full_is_named_with_what_is_wrong(room, v
     await room.fleet.write([PutNode(node=replace(node, facts=replace(node.facts, problems=(problem,))))])
     room.hear(node)
     assert problem in _words((await _page(viewer, "/nodes/n1")).texts["troubles"])
+    assert f"Node n1: {problem}." in _words((await _page(viewer)).texts["needs"])

@@ -18,7 +18,7 @@ _SPEAKERS = {
     "tool": Speaker.TOOL,
     "function": Speaker.TOOL,
 }
-_UNREADABLE = {
+UNREADABLE = {
     "image_url": Why.IMAGE,
     "input_image": Why.IMAGE,
     "image": Why.IMAGE,
@@ -28,10 +28,13 @@ _UNREADABLE = {
     "file": Why.FILE,
     "input_file": Why.FILE,
 }
+"""Types of parts that hold no text."""
 _QUIET = frozenset({"role", "type", "id", "tool_call_id", "index"})
 """Members of a message that engines do not put before the model as text of somebody's choice."""
 _TOP = ("tools", "functions", "response_format", "guided_json", "guided_regex", "guided_grammar", "grammar")
 """Members of a request beside the messages that reach the model as text."""
+TEXT_MEMBERS = frozenset({"messages", "prompt", "suffix", *_TOP})
+"""All members of a request that hold texts for the model."""
 
 
 def chat_conversation(body: Mapping[str, Any]) -> Conversation:
@@ -114,8 +117,8 @@ def _part(part: Any, speaker: Speaker, where: str) -> Iterator[Found]:
         yield Unreadable(where, Why.UNKNOWN_PART)
         return
     kind = part.get("type")
-    if isinstance(kind, str) and kind in _UNREADABLE:
-        yield Unreadable(where, _UNREADABLE[kind])
+    if isinstance(kind, str) and kind in UNREADABLE:
+        yield Unreadable(where, UNREADABLE[kind])
         return
     texts = [name for name, value in part.items() if isinstance(value, str) and name not in _QUIET]
     if not texts:

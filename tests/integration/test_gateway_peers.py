@@ -105,4 +105,5 @@ async def test_least_work_counts_all_gateways_and_a_dead_one_no_longer(two):
         await two.chooses(two.one, text)
         for stream in taken:
             await stream.close()
+    await until(lambda: two.second.control.metrics().get(("llmgw_gateway_peers", "silent")) == 2)
     await until(lambda: "peer.lost" in two.second.gateway.log.read_text())

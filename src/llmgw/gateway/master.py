@@ -252,7 +252,10 @@ class Master:
             seq=self._reports,
             models=total_demand((self._ended_demand, *self._demand.values())),
             replicas=total_replicas((*self._replicas.values(), self._silent.answered())),
-            metrics=self._totals.samples(view_unsaved=self._unsaved is not None),
+            metrics=self._totals.samples(
+                view_unsaved=self._unsaved is not None,
+                peers=None if self._shared is None else self._shared.peers(),
+            ),
         )
 
 

@@ -14,6 +14,7 @@ from llmgw.telemetry.metrics import TABLE, Kind
 
 REQUESTS = "llmgw_gateway_requests"
 IN_FLIGHT = "llmgw_gateway_in_flight"
+PEERS = "llmgw_gateway_peers"
 VIEW_UNSAVED = "llmgw_gateway_view_unsaved"
 QUEUE_DEPTH = "llmgw_gateway_queue_depth"
 RETRIES = "llmgw_gateway_retries"
@@ -127,11 +128,15 @@ class GatewayTotals:
             if name not in _GAUGES:
                 self._ended[name, labels] += value  # type: ignore[assignment]  # Counter is typed for ints only
 
-    def samples(self, *, view_unsaved: bool = False) -> tuple[MetricSample, ...]:
+    def samples(
+        self, *, view_unsaved: bool = False, peers: Mapping[str, int] | None = None
+    ) -> tuple[MetricSample, ...]:
         """Give the gateway's samples, each with its name as a label."""
         total: Counter[tuple[str, Labels]] = Counter(self._ended)
         if view_unsaved:
             total[VIEW_UNSAVED, ()] = 1
+        for state, count in (peers or {}).items():
+            total[PEERS, (("state", state),)] = count
         for live in self._live.values():
             for key, value in live.items():
                 total[key] += value  # type: ignore[assignment]  # the same

@@ -105,6 +105,11 @@ class Peers:
         """Tell all others what this gateway has at replicas now."""
         self._telling.set(in_flight)
 
+    def states(self, now: float) -> dict[str, int]:
+        """Count the gateways of the view: those whose load is known, and those that are silent. `now`: monotonic."""
+        known = len(self._wanted.keys() & set(self.loads.known(now)))
+        return {"known": known, "silent": len(self._wanted) - known}
+
     async def run(self, sock: socket.socket) -> None:
         """Listen and dial until cancelled."""
         server = await asyncio.start_server(

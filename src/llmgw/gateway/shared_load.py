@@ -34,6 +34,10 @@ class SharedLoad:
             self._own.pop(worker, None)
         self._peers.tell(total(self._own.values()))
 
+    def peers(self) -> dict[str, int]:
+        """Count the other gateways: known ones tell their load, silent ones do not."""
+        return self._peers.states(time.monotonic())
+
     async def run(self) -> None:
         """Exchange until cancelled."""
         async with asyncio.TaskGroup() as tasks:

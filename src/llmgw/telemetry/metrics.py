@@ -58,6 +58,12 @@ TABLE: tuple[Metric, ...] = (
         help="1 while the gateway cannot write its last routing view, which its next start would need; else absent.",
     ),
     Metric(
+        name="llmgw_gateway_peers",
+        kind=Kind.GAUGE,
+        labels=("gateway", "state"),
+        help="Other gateways: known ones tell this one their load, silent ones should. Absent without peer_listen.",
+    ),
+    Metric(
         name="llmgw_gateway_tokens",
         kind=Kind.COUNTER,
         labels=("gateway", "model", "direction"),

@@ -76,6 +76,7 @@ async def test_each_knows_what_all_the_others_have(three):
         one.peers.tell({"r1": 2})
         two.peers.tell({"r1": 1, "r2": 4})
         await until(lambda: [each.elsewhere() for each in three] == [{"r1": 1, "r2": 4}, {"r1": 2}, {"r1": 3, "r2": 4}])
+        assert one.peers.states(time.monotonic()) == {"known": 2, "silent": 0}
         one.peers.tell({})
         await until(lambda: two.elsewhere() == {})
 
@@ -116,6 +117,7 @@ async def test_a_peer_that_hangs_keeps_nobody_from_the_others(three):
         async with running(one, two):
             one.peers.tell({"r1": 2})
             await until(lambda: two.elsewhere() == {"r1": 2})
+            assert two.peers.states(time.monotonic()) == {"known": 1, "silent": 1}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := .cache/uv/bin/uv
 LAB := .cache/lab
+RECORDS := $(CURDIR)/.cache/lab-records
+TRIALS ?= 20
+PAGE ?= docs/explanation/availability-measured.md
+lab-long: export LLMGW_RECORDS = $(RECORDS)
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 
 .PHONY: help up down check test test-full lab lab-long fix bench docs pins clean
@@ -16,7 +20,7 @@ help:
 	@echo 'make test      everything that proves a change: under 15 minutes'
 	@echo 'make test-full the long tests too: under an hour'
 	@echo 'make lab       three hosts with real etcd, Patroni and keepalived, each in trouble; needs root'
-	@echo 'make lab-long  the same with 100 random kills and series of 20 takeovers; most of an hour'
+	@echo 'make lab-long  the same with 100 random kills and series of 20 takeovers (TRIALS=20), and a report in docs/'
 	@echo 'make fix       format and mend what tools can mend'
 	@echo 'make docs      write the generated reference pages'
 	@echo 'make bench     measure the data plane'
@@ -39,10 +43,14 @@ test-full: $(VENV)/.dev $(LAB)/.ready check
 lab: $(VENV)/.dev $(LAB)/.ready
 	$(BIN)/pytest -q -s tests/lab --deselect tests/lab/test_kill_loop.py
 
+# TRIALS=3 LLMGW_KILLS=10 PAGE=/tmp/page.md tries whether it works.
 lab-long: $(VENV)/.dev $(LAB)/.ready
+	rm -rf $(RECORDS)
 	$(BIN)/pytest -q -s tests/lab
-	for how in stop kill freeze; do $(BIN)/python -m benchmarks.takeover --how $$how || exit 1; done
-	$(BIN)/python -m benchmarks.takeover --how stop --agents 1000 --trials 5
+	for how in stop kill freeze; do $(BIN)/python -m benchmarks.takeover --how $$how --trials $(TRIALS) || exit 1; done
+	$(BIN)/python -m benchmarks.takeover --how stop --agents 1000 --trials $(TRIALS)
+	$(BIN)/python -m benchmarks.floating_gap --trials $(TRIALS)
+	$(BIN)/python -m benchmarks.availability $(RECORDS) $(PAGE)
 
 fix: $(VENV)/.dev
 	$(BIN)/ruff check --fix src tests scripts benchmarks

@@ -11,11 +11,12 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from llmgw.testing.control_planes import ControlPlanes, Takeover
+from llmgw.testing.lab.report import share
 from llmgw.testing.postgres import PostgresServer, installed
+from llmgw.testing.records import write_record
 
 _HOW = {"stop": signal.SIGTERM, "kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
 
@@ -56,23 +57,29 @@ async def _run(planes: ControlPlanes, how: str, trials: int, agents: int) -> int
             else:
                 await leader.restart()
     print(f"\n{how}, {agents} agents, {trials} trials, {len(planes.servers)} control planes")
-    for name, values in (
-        ("another leads", [one.led_s for one in found]),
-        ("all agents attached", [one.attached_s for one in found]),
-        ("old one holds no stream", [one.let_go_s for one in found]),
-    ):
-        print(f"{name:<24} p50 {_share(values, 0.5):.2f} s  p95 {_share(values, 0.95):.2f} s  max {max(values):.2f} s")
+    series = {
+        "another leads": [one.led_s for one in found],
+        "all agents attached": [one.attached_s for one in found],
+        "old one holds no stream": [one.let_go_s for one in found],
+    }
+    for name, values in series.items():
+        print(f"{name:<24} p50 {share(values, 0.5):.2f} s  p95 {share(values, 0.95):.2f} s  max {max(values):.2f} s")
     print(f"requests through the gateways: {traffic.answered} answered, {len(traffic.failures)} failed")
     for failure in traffic.failures[:5]:
         print(f"  {failure}")
-    print(f"engines started during the trials: {planes.fakes.starts() - starts}")
+    started = planes.fakes.starts() - starts
+    print(f"engines started during the trials: {started}")
+    figures: dict[str, object] = {
+        "kind": "takeover",
+        "how": how,
+        "agents": agents,
+        "series": series,
+        "answered": traffic.answered,
+        "failed": len(traffic.failures),
+        "engine_starts": started,
+    }
+    write_record(f"takeover-{agents:05}-{tuple(_HOW).index(how)}-{how}", figures)
     return 1 if traffic.failures else 0
-
-
-def _share(values: Sequence[float], share: float) -> float:
-    """Give the nearest-rank percentile."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-round(share * 1000) * len(ordered) // 1000) - 1)]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import pytest
 
 from llmgw.testing.lab.control_planes import FLOATING
+from llmgw.testing.lab.floating_gap import How, gap
 from llmgw.testing.lab.laboratory import HOSTS
 from llmgw.testing.lab.network import has_address
 
@@ -41,3 +42,11 @@ def test_one_killed_with_its_children_and_a_takeover_make_two_and_clean_up_cures
     lab.wait_for("one holder", lambda: len(holders(lab)) == 1)
     assert holders(lab) == [lab.leader()]
     lab.planes.keepalived[leader].start()
+
+
+@pytest.mark.parametrize("how", How)
+def test_who_reconnects_through_it_loses_nothing_but_the_gap_while_the_leader_changes(lab, how):
+    seen = gap(lab, how)
+    print(f"{how}: {seen.gap_s:.1f} s without an answer through the floating address; {seen}")
+    assert seen.interruptions <= 1
+    assert seen.gap_s < 60.0, "far more than a takeover takes: a busy machine"

@@ -7,7 +7,9 @@ import psutil
 import pytest
 
 from llmgw.testing.lab.clients import Clients
+from llmgw.testing.lab.history import Outcome
 from llmgw.testing.lab.laboratory import HOSTS
+from llmgw.testing.records import write_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -71,6 +73,19 @@ def test_nothing_is_lost_by_kills_of_random_processes(lab):
         lab.wait_for("everything is well", lambda: revive(all_parts) or lab.whole(), seconds=180)
         faults = clients.faults()
     print(clients.figures())
+    write_record(
+        "kills",
+        {
+            "kind": "kills",
+            "seed": seed,
+            "kills": KILLS,
+            "acknowledged": clients.acknowledged,
+            "unknown": clients.history.count(Outcome.UNKNOWN),
+            "answers": clients.history.answers(),
+            "failed": len(clients.history.failures()),
+            "faults": len(faults),
+        },
+    )
     assert faults == []
     # A gateway that was killed itself breaks what it was answering; nothing else may.
     assert not [failure for failure in clients.history.failures() if "HTTP 5" in failure]

@@ -125,8 +125,18 @@ class Database:
         self._have(leader, "POST", "/switchover", {"leader": leader, "candidate": candidate})
 
     def configure(self, **settings: object) -> None:
-        """Change settings of all members, as `patronictl edit-config` does; members follow within seconds."""
-        self._have(self.leader(), "PATCH", "/config", settings)
+        """Change settings of all members, as `patronictl edit-config` does; members follow within seconds.
+
+        Tried again and again: an etcd that has just come back may elect a leader of its own first.
+        """
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                return self._have(self.leader(), "PATCH", "/config", settings)
+            except (subprocess.CalledProcessError, RuntimeError):
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(1.0)
 
     def processes(self, host: str) -> list[psutil.Process]:
         """Give the processes of one host's PostgreSQL, the first of them its parent."""

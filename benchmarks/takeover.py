@@ -1,6 +1,6 @@
 """Takeovers with real processes: control planes on one PostgreSQL, a gateway beside each, many fake agents.
 
-    python -m benchmarks.takeover [--agents 200] [--trials 20] [--planes 2] [--how stop|kill|freeze]
+    python -m benchmarks.takeover [--agents 200] [--trials 20] [--planes 2] [--how stop|kill|freeze] [--tls]
 
 Prints p50, p95 and max of: until another one leads, until it has all agents, until the old one holds no stream.
 """
@@ -28,13 +28,14 @@ async def main() -> int:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--planes", type=int, default=2)
     parser.add_argument("--how", choices=tuple(_HOW), default="stop")
+    parser.add_argument("--tls", action="store_true", help="mutual TLS on all agents' streams, and the API")
     options = parser.parse_args()
     binaries = installed()
     if binaries is None:
         print("PostgreSQL is not installed: apt-get install postgresql")
         return 2
     with PostgresServer(binaries) as postgres, tempfile.TemporaryDirectory(prefix="llmgw-takeover-") as folder:
-        planes = ControlPlanes(Path(folder), postgres, count=options.planes, agents=options.agents)
+        planes = ControlPlanes(Path(folder), postgres, count=options.planes, agents=options.agents, tls=options.tls)
         async with planes:
             return await _run(planes, options.how, options.trials, options.agents)
 

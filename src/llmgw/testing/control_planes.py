@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -14,7 +15,11 @@ from typing import Self
 
 import aiohttp
 
+from llmgw.link.identity import TlsIdentity, write_identity, write_secret
+from llmgw.link.join import join, read_ticket
+from llmgw.schema.identity import Identity, Part
 from llmgw.schema.value import Value
+from llmgw.server.authority import new_secret as new_authority_secret
 from llmgw.server.identity import SecretKind, new_secret
 from llmgw.testing.fake_nodes import FakeFleet, NodeGroup
 from llmgw.testing.gateway_process import GatewayProcess
@@ -43,7 +48,11 @@ class Takeover(Value, frozen=True, kw_only=True):
 class ControlPlanes:
     """Control planes `control-1` and so on with a gateway each, and `agents` fake nodes that know all of them."""
 
-    def __init__(self, folder: Path, postgres: PostgresServer, *, count: int = 2, agents: int = 20) -> None:
+    def __init__(
+        self, folder: Path, postgres: PostgresServer, *, count: int = 2, agents: int = 20, tls: bool = False
+    ) -> None:
+        """`tls`: mutual TLS, every fake node with a certificate that it joined for."""
+        self._authority_secret = new_authority_secret() if tls else None
         self.servers: list[ServerProcess] = []
         self.gateways: list[GatewayProcess] = []
         self.fleet: FakeFleet | None = None
@@ -78,7 +87,8 @@ class ControlPlanes:
 
     async def leader(self, *, but: ServerProcess | None = None) -> ServerProcess:
         """Wait until one of them says that it leads."""
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1)) as session:
+        connector = aiohttp.TCPConnector(ssl=self._trusting())
+        async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=1)) as session:
             async with asyncio.timeout(DEADLINE_S):
                 while True:
                     for server in self.servers:
@@ -143,6 +153,7 @@ class ControlPlanes:
                 "name": f"control-{number}",
                 "store_url": self._postgres.url(name, password=None),
                 "gateway_socket": str(folder / "hub.sock"),
+                **({} if self._authority_secret is None else {"tls": "on"}),
             }
             server = ServerProcess(folder, settings=settings)
             self.servers.append(await self._stack.enter_async_context(server))
@@ -152,7 +163,14 @@ class ControlPlanes:
             self.gateways.append(gateway)
         group = NodeGroup(kind="cpu-small", count=self._agents, name="fake", weights=(WEIGHTS,))
         addresses = [server.agent_address for server in self.servers]
-        self.fleet = FakeFleet([group], server=addresses, token=self._agent_token, start_s=0.05)
+        contexts = await self._join_all()
+        self.fleet = FakeFleet(
+            [group],
+            server=addresses,
+            token="" if contexts else self._agent_token,
+            start_s=0.05,
+            tls=contexts.__getitem__ if contexts else None,
+        )
         await self._stack.enter_async_context(self.fleet)
         await self.fleet.joined(deadline_s=DEADLINE_S)
         await self._serve()
@@ -171,8 +189,30 @@ class ControlPlanes:
                     await asyncio.sleep(0.1)
         await traffic.close()
 
+    async def _join_all(self) -> dict[str, ssl.SSLContext]:
+        """Have every fake node join as a real one does; empty without TLS."""
+        contexts: dict[str, ssl.SSLContext] = {}
+        if self._authority_secret is None:
+            return contexts
+        first = self.servers[0]
+        for number in range(1, self._agents + 1):
+            who = Identity(part=Part.NODE, name=f"fake-{number:03}")
+            made = await first.call("POST", "/api/v1/join-tokens", {"part": who.part, "name": who.name})
+            found = await join([first.agent_address], read_ticket(made["token"]), who)
+            folder = self._folder / "nodes" / who.name
+            write_identity(folder, key=found.key, certificate=found.certificate, authority=found.authority)
+            contexts[who.name] = TlsIdentity(folder, join="").dialling()
+        return contexts
+
+    def _trusting(self) -> ssl.SSLContext | bool:
+        if self._authority_secret is None:
+            return True
+        return ssl.create_default_context(cafile=str(self.servers[0].authority))
+
     def _write_secrets(self, data: Path) -> None:
         data.mkdir(parents=True, mode=0o700)
+        if self._authority_secret is not None:
+            write_secret(data, self._authority_secret)  # as if each had joined
         (data / "agent-token").write_text(self._agent_token)
         credentials = {"api_key": self.api_key, "admin_token": self._admin_token}
         (data / "credentials.json").write_text(json.dumps(credentials))

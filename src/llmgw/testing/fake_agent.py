@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -32,8 +33,10 @@ class FakeAgent:
         token: str,
         heartbeat_s: float = HEARTBEAT_S,
         start_s: float = START_S,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.node = node
+        self._tls = tls
         self.welcome: Welcome | None = None
         self.welcomed = asyncio.Event()
         """Set at the first welcome, for good."""
@@ -77,8 +80,10 @@ class FakeAgent:
 
     @contextlib.asynccontextmanager
     async def _stream(self) -> AsyncIterator[ClientConnection]:
-        url = f"ws://{self.address}/agent/v1"
-        async with connect(url, compression=None, ping_interval=None, close_timeout=0.5, proxy=None) as stream:
+        url = f"{'ws' if self._tls is None else 'wss'}://{self.address}/agent/v1"
+        async with connect(
+            url, ssl=self._tls, compression=None, ping_interval=None, close_timeout=0.5, proxy=None
+        ) as stream:
             yield stream
 
     async def _greet(self, stream: ClientConnection) -> bool:

@@ -10,8 +10,9 @@ heal       all is well again; a killed node comes back empty
 import asyncio
 import contextlib
 import random
+import ssl
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Self
 
@@ -174,7 +175,10 @@ class FakeFleet:
         heartbeat_s: float = 5.0,
         start_s: float = 0.1,
         host: str = "127.0.0.1",
+        tls: Callable[[str], ssl.SSLContext] | None = None,
     ) -> None:
+        """`tls` gives what a node dials with, by its name, where control planes ask for certificates."""
+        self._tls = tls
         self.doors = FakeDoors(self._model_of, host=host)
         self.members: dict[str, FakeMember] = {}
         self._groups = tuple(groups)
@@ -267,7 +271,12 @@ class FakeFleet:
 
     def _agent(self, node: FakeNode) -> FakeAgent:
         return FakeAgent(
-            node, address=self._servers[0], token=self._token, heartbeat_s=self._heartbeat_s, start_s=self._start_s
+            node,
+            address=self._servers[0],
+            token=self._token,
+            heartbeat_s=self._heartbeat_s,
+            start_s=self._start_s,
+            tls=None if self._tls is None else self._tls(node.id),
         )
 
     def _chosen(self, which: list[str], *, healthy: bool) -> Iterator[FakeMember]:

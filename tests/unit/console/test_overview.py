@@ -4,8 +4,10 @@ from html.parser import HTMLParser
 import pytest
 from msgspec.structs import replace
 
-from llmgw.ports import AppendEvent, PutNode
+from llmgw.core.observing import OBSERVING_SETTING, written
+from llmgw.ports import AppendEvent, PutNode, PutSetting
 from llmgw.schema.admin.model import ServeModel
+from llmgw.schema.backup import Observing
 from llmgw.schema.event import Event, Severity
 from llmgw.schema.floating import FloatingState, FloatingStatus
 from llmgw.schema.model import ModelStatus, Parked, Role
@@ -61,6 +63,17 @@ async def test_an_empty_fleet_says_what_to_do_first(viewer):
     assert "No node has joined yet." in page.texts["needs"]
     assert "llmgw ctl model serve NAME" in page.texts["needs"]
     assert "control-1 leads, epoch 1" in _words(page.texts["control"])
+
+
+async def test_a_restored_store_says_that_nothing_is_ordered_until_somebody_resumes(room, viewer):
+    room.hear(await room.put_node())
+    reason = Observing(taken_at=room.clock.now(), restored_at=room.clock.now())
+    await room.fleet.write([PutSetting(name=OBSERVING_SETTING, value=written(reason))])
+    page = await _page(viewer)
+    told = (
+        f"Restored from a backup of {room.clock.now():%Y-%m-%d %H:%M} UTC: observing until `llmgw ctl server resume`."
+    )
+    assert told in _words(page.texts["needs"])
 
 
 async def test_a_calm_fleet_says_that_nothing_needs_you(room, viewer):

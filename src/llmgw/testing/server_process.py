@@ -34,7 +34,11 @@ class ServerProcess:
     async def __aenter__(self) -> Self:
         if not self.config.exists():
             self.configure()
-        await self._start()
+        try:
+            await self._start()
+        except BaseException:
+            await self.__aexit__()  # nobody else would: the context was not entered
+            raise
         return self
 
     def configure(self) -> None:

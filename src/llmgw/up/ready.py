@@ -215,14 +215,23 @@ def _pause(started: Started, deadline: float, what: str, *, hint: str) -> None:
 
 
 def _remember(started: Started, credentials: Credentials) -> None:
-    """Complete `credentials.json` and point ctl's context `local` at this fleet."""
-    text = msgspec.json.format(msgspec.json.encode(credentials)).decode()
-    replace_private(started.layout.credentials, text + "\n")
+    """Complete `credentials.json` and point ctl's context `local` at this fleet.
+
+    What is so already is not written again: an `llmgw up` that finds another must work on a full disk too.
+    """
     path = contexts_path()
     contexts = read_contexts(path)
     local = Context(api=str(credentials.api_url), token=credentials.admin_token)
-    merged = {**contexts.contexts, "local": local}
-    write_contexts(path, msgspec.structs.replace(contexts, current="local", contexts=merged))
+    pointed = msgspec.structs.replace(contexts, current="local", contexts={**contexts.contexts, "local": local})
+    try:
+        if read_credentials(started.layout.credentials) != credentials:
+            text = msgspec.json.format(msgspec.json.encode(credentials)).decode()
+            replace_private(started.layout.credentials, text + "\n")
+        if pointed != contexts:
+            write_contexts(path, pointed)
+    except OSError as error:
+        message = f"it runs, but its address and keys cannot be written: {error.strerror}"
+        raise NotReady(message, hint=f"look at the disks of {started.layout.root} and {path.parent}") from error
 
 
 def _look(name: str) -> str:

@@ -55,6 +55,7 @@ def test_a_machine_whose_one_disk_is_full_serves_on_and_is_as_before_once_there_
             refused = up.llmgw("ctl", "key", "create", "somebody", check=False)
             assert refused.returncode == 1
             assert "the store's disk is full" in refused.stderr
+            assert up.key in up.up().stdout
             # The agent is killed: the next one is started, and finds its engine.
             agent = up.pid("agent")
             os.kill(agent, signal.SIGKILL)

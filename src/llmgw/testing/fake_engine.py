@@ -60,6 +60,8 @@ class FakeEngine:
         self.health_status = 200
         self.script: Sequence[bytes] | None = None
         """Raw pieces that every streamed answer consists of instead of the count."""
+        self.plain: Callable[[dict[str, Any]], bytes] | None = None
+        """Makes the body of every plain answer from the request's: a scripted judge, say."""
         self.counts = Counts()
         self.requests: list[Request] = []
         """All inference requests, in order of arrival."""
@@ -236,6 +238,8 @@ class FakeEngine:
         if body.get("stream"):
             return await self._stream(answer, connection, fault, arg)
         await asyncio.sleep(self.chunk_s * answer.count)
+        if self.plain is not None:
+            return self._plain(self.plain(body), connection, fault)
         whole = answer.whole(usage=fault is not Fault.NO_USAGE)
         return self._plain(fake_answers.dump(whole), connection, fault)
 

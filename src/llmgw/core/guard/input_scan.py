@@ -1,7 +1,6 @@
 """A request under guard: what rules find in it at once, what judges are to be asked, and what follows. No I/O."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
 from typing import NamedTuple
 
 from llmgw.core.guard.decide import Decision, Effect, Finding, decide, effect
@@ -23,7 +22,9 @@ class Court(NamedTuple):
 
     judge: str
     family: JudgeFamily | None
+    """The policies' word; `None`: what its files say."""
     guideline: str | None
+    timeout_s: float
 
 
 class Question(NamedTuple):
@@ -141,11 +142,12 @@ class InputScan:
 
 def courts(rules: tuple[BoundRule, ...]) -> dict[Court, tuple[BoundRule, ...]]:
     """Put rules together that ask the same judge the same thing."""
-    judged = [
-        (Court(rule.rule.judge, rule.rule.family, rule.rule.guideline), rule) for rule in rules if rule.rule.judge
-    ]
-    ordered = sorted(judged, key=lambda one: (one[0].judge, one[0].family or "", one[0].guideline or ""))
-    return {court: tuple(rule for _, rule in those) for court, those in groupby(ordered, key=lambda one: one[0])}
+    found: dict[Court, list[BoundRule]] = {}
+    for rule in rules:
+        if rule.rule.judge is not None:
+            court = Court(rule.rule.judge, rule.rule.family, rule.rule.guideline, rule.rule.timeout_s)
+            found.setdefault(court, []).append(rule)
+    return {court: tuple(those) for court, those in found.items()}
 
 
 def reads_text(rule: BoundRule) -> bool:

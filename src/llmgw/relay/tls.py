@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 HANDSHAKE_S = 10.0
 """Seconds a client has for its handshake."""
-SHUTDOWN_S = 15.0
+SHUTDOWN_S = 30.0
 """Seconds a peer has to take what was written and to answer the end of a connection; then the connection is dropped."""
 BUFFER_BYTES = 64 * 1024
 """Bytes written and not yet taken, as without TLS (there it is asyncio's default) before the writer is paused."""

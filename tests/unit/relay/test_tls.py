@@ -418,6 +418,20 @@ async def test_an_empty_line_after_a_request_means_nothing_from_anybody(serve):
     client.writer.transport.abort()
 
 
+async def test_a_server_that_drains_lets_idle_clients_go_and_running_answers_end(serve, gateway):
+    handler = Staying(begin=True)
+    served = await serve(handler)
+    idle = Client(*await asyncio.open_connection("127.0.0.1", served.port, ssl=gateway.dialling(), server_hostname=""))
+    response = await served.ask(served.pool(gateway))
+    draining = asyncio.ensure_future(served.server.drain(30))
+    async with asyncio.timeout(5):
+        assert await idle.rest() == b""
+        handler.go.set()
+        assert await response.read(10) == b"one"
+        await draining
+    idle.writer.transport.abort()
+
+
 async def test_an_answer_that_is_cut_is_seen_as_cut(serve):
     async def handler(exchange):
         exchange.start(200, [])

@@ -1,11 +1,13 @@
 """The disk of the agent's folder is full: what runs goes on, what is new is refused in words, all heals by itself."""
 
 import asyncio
+import os
 import signal
 import subprocess
 
 import aiohttp
 import msgspec
+import psutil
 import pytest
 
 from llmgw.engines.registry import adapter
@@ -44,6 +46,12 @@ async def ask(machine, report):
     ):
         assert answer.status == 200, await answer.text()
         assert (await answer.json())["choices"][0]["text"] == " 5 6"
+
+
+def doors(machine):
+    """Give the pids of the doors that run for this agent's folder."""
+    wanted = f"{machine.root}/data/door.toml"
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if wanted in (one.info["cmdline"] or ())]
 
 
 def another(machine, attempt=1):
@@ -136,6 +144,25 @@ async def test_an_agent_that_is_killed_on_a_full_disk_is_followed_by_one_that_kn
     await told(small, wanted=False)
     small.control.order([another(small, attempt=2)])
     await small.until(ShardPhase.READY, 2, shard=another(small))
+
+
+@pytest.mark.slow
+async def test_a_door_that_dies_on_a_full_disk_is_started_again_once_and_found_once_there_is_room(small):
+    await small.start()
+    running = await small.serve()
+    await small.control.until(lambda: small.control.facts.door is not None)
+    (door,) = doors(small)
+    small.disk.fill()
+    await told(small, wanted=True)
+    os.kill(door, signal.SIGKILL)
+    await small.control.until(lambda: small.control.facts.door is None)
+    await asyncio.sleep(5)
+    assert len(doors(small)) == 1
+    assert doors(small) != [door]
+    await ask(small, running)
+    small.disk.free()
+    await small.control.until(lambda: small.control.facts.door is not None)
+    assert len(doors(small)) == 1
 
 
 @pytest.mark.slow

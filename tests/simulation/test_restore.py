@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from llmgw.core import backup
+from llmgw.ports import DeleteModel
 from llmgw.schema.desired import Mode
 from llmgw.schema.errors import Conflict, StoreUnavailable
 from llmgw.schema.node import Intent, Reachability
@@ -205,3 +206,59 @@ async def test_a_restore_whose_end_was_not_seen_is_found_done_and_not_done_twice
     assert new.leader().fleet.observing is not None
     with pytest.raises(Conflict, match="3 nodes"):
         await restoring(new)(lost.backup, actor="lt_root")
+
+
+async def test_an_empty_store_that_nodes_find_first_stops_nothing_and_can_be_restored_then(lost):
+    starts, before = lost.old.starts(), lost.reports()
+    new = Cluster(nodes=1)
+    idle = new.nodes
+    await new.run(5)
+    new.nodes = {**idle, **lost.old.nodes}
+    await new.run(30)
+    assert (lost.old.starts(), lost.reports()) == (starts, before)
+    (alarm,) = summary(new.leader().fleet, version="0.1.0").alarms
+    assert "the store is empty, and nodes run 4 engines it does not know" in alarm.text
+    assert len(await new.events("store.lost")) == 1
+    new.nodes = lost.old.nodes
+    new.leader().lease.raise_epoch(lost.backup.content.epoch + 1)
+    await new.tick()
+    await restoring(new)(lost.backup, actor="lt_root")
+    await new.run(30)
+    assert (lost.old.starts(), lost.reports()) == (starts, before)
+    assert {one.state for one in (await new.rows()).replicas if one.model == "chat"} == {ReplicaState.READY}
+    await resume(new.leader().fleet, new.clock, actor="lt_root")
+    await new.settle()
+    assert sorted(new.running()) == ["chat", "late"]
+    assert lost.old.starts() == starts
+
+
+async def test_an_operator_who_has_no_backup_resumes_and_starts_from_nothing(lost):
+    new = Cluster(nodes=0)
+    await new.run(3)
+    new.nodes = lost.old.nodes
+    await new.run(30)
+    assert new.running()
+    await resume(new.leader().fleet, new.clock, actor="lt_root")
+    await new.settle()
+    assert new.running() == {}
+    await new.serve("fresh")
+    await new.settle()
+    assert list(new.running()) == ["fresh"]
+    assert new.leader().fleet.observing is None
+
+
+async def test_a_cluster_whose_last_model_is_removed_is_not_taken_for_a_lost_one():
+    cluster = Cluster(nodes=1)
+    await cluster.run(3)
+    await cluster.serve("chat")
+    await cluster.settle()
+    cluster.nodes["node-1"].slow_stops = True
+    await cluster.leader().fleet.write([DeleteModel(name="chat")])
+    await cluster.run(10)
+    cluster.kill(cluster.leader())
+    cluster.start("control-2")
+    await cluster.run(30)
+    cluster.nodes["node-1"].finish_stops()
+    await cluster.settle()
+    assert cluster.running() == {}
+    assert cluster.leader().fleet.observing is None

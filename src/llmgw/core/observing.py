@@ -1,4 +1,4 @@
-"""After a restore nothing is ordered until an operator resumes: only what agents report is taken in."""
+"""After a restore, or a loss, nothing is ordered until an operator resumes: only what agents report is taken in."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -18,7 +18,8 @@ from llmgw.schema.report import ShardReport
 from llmgw.schema.summary import Alarm, AlarmKind
 
 OBSERVING_SETTING = "observing"
-"""Setting that says why nothing is ordered, as JSON of `Observing`; empty or absent: all goes its normal way."""
+"""Setting that says why nothing is ordered, as JSON of `Observing`; absent, or empty once an operator has resumed: all
+goes its normal way."""
 
 RESUME = "llmgw ctl server resume"
 
@@ -36,9 +37,16 @@ def written(reason: Observing) -> str:
 
 def observing_alarm(reason: Observing, snapshot: Snapshot) -> Alarm:
     """Say it to operators, with what a resume would meet."""
-    silent = sum(seen.node.reachability is not Reachability.CONNECTED or seen.reports is None for seen in snapshot.nodes)
+    silent = sum(
+        seen.node.reachability is not Reachability.CONNECTED or seen.reports is None for seen in snapshot.nodes
+    )
     known = {shard.id for replica in snapshot.replicas for shard in replica.shards}
     strangers = sum(report.id not in known for seen in snapshot.nodes for report in seen.reports or ())
+    if reason.taken_at is None:
+        engines = f"{counted(strangers, 'engine')} it does not know"
+        until = f"until a backup is restored, or `{RESUME}` stops them"
+        text = f"the store is empty, and nodes run {engines}: observing {until}"
+        return Alarm(kind=AlarmKind.OBSERVING, text=text)
     parts = [f"restored from a backup of {reason.taken_at:%Y-%m-%d %H:%M} UTC: observing until `{RESUME}`"]
     if silent:
         parts.append(f"{silent} of {counted(len(snapshot.nodes), 'node')} not heard yet")

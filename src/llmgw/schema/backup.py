@@ -39,8 +39,9 @@ class Backup(Value, frozen=True, kw_only=True):
 
 
 class Observing(Value, frozen=True, kw_only=True):
-    """Why nothing is ordered and nothing planned: the store was restored, and no operator has resumed it yet."""
+    """Why nothing is ordered and nothing planned: the store was restored, or lost, and no operator has resumed yet."""
 
-    taken_at: datetime
-    """When the backup was taken."""
-    restored_at: datetime
+    since: datetime
+    taken_at: datetime | None = None
+    """When the backup was taken that was restored; `None`: none was, the store is empty and nodes run what it does not
+    know."""

@@ -6,13 +6,14 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from llmgw.core.observing import OBSERVING_SETTING
 from llmgw.ports import Clock, FleetRows, Write
 from llmgw.schema.desired import DesiredState, Mode
 from llmgw.schema.errors import Fenced, NoLeader, StoreUnavailable
 from llmgw.schema.lease import Fence
 from llmgw.server.fleet import Fleet
 from llmgw.server.live import Live, LiveNodes
-from llmgw.server.look_on import look_on
+from llmgw.server.look_on import is_lost, look_on
 from llmgw.server.observe import Observer
 from llmgw.server.recall import Recall
 from llmgw.server.scaling import Scaling
@@ -107,12 +108,9 @@ class Reconciler:
         decided: list[tuple[Turn, tuple[Live, ...]]] = []
 
         async def choose(rows: FleetRows) -> tuple[Write, ...]:
-            if self._fleet.observing is not None:
-                turn = look_on(rows, heard := self._heard(), self._rules)
-                decided.append((turn, heard.live))
-                self._looked_on = True
+            if (turn := self._look_on(rows)) is not None:
+                decided.append((turn, ()))
                 return turn.writes
-            self._end_looking_on()
             self._fleet.wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
             heard = self._heard()
             turn = await self._decide(rows, heard)
@@ -125,12 +123,19 @@ class Reconciler:
         self._enforce(turn, live)
         return turn
 
-    def _end_looking_on(self) -> None:
-        """Count silence anew once an operator resumed: until then nobody needed to be there."""
+    def _look_on(self, rows: FleetRows) -> Turn | None:
+        """Give the turn of a leader that observes; `None` when it is to decide as ever."""
+        heard, settings = self._heard(), self._fleet.settings
+        lost = OBSERVING_SETTING not in settings and is_lost(rows, heard.live)
+        if lost or self._fleet.observing is not None:
+            self._looked_on = True
+            return look_on(rows, heard, self._rules, lost=lost)
         if self._looked_on:
+            # Silence counts anew once an operator resumed: until then nobody needed to be there.
             silence = replace(self._rules.silence, leading_since=self._hearing.monotonic())
             self._rules = replace(self._rules, silence=silence)
         self._looked_on = False
+        return None
 
     async def _decide(self, rows: FleetRows, heard: Heard) -> Turn:
         if len(rows.nodes) + len(rows.replicas) <= AT_ONCE:

@@ -49,7 +49,7 @@ class Restore:
     async def __call__(self, backup: Backup, *, actor: str) -> Restored:
         """Restore. Raises `Conflict` where the cluster is not new, `InvalidInput` for a backup that does not fit."""
         fleet = self._fleet
-        _refuse_used(fleet.rows)
+        _refuse_used(fleet.rows, observing=fleet.observing is not None)
         before = fleet.settings
         content = await asyncio.to_thread(self._forward, backup.content)
         kept = self._keep(before, _settings(content))
@@ -57,7 +57,7 @@ class Restore:
         await self._raise_epoch(content.epoch + 1)
 
         async def decide(rows: FleetRows) -> Sequence[Write]:
-            _refuse_used(rows)
+            _refuse_used(rows, observing=fleet.observing is not None)
             return self._writes(backup, content, kept)
 
         await fleet.change_slowly(decide)
@@ -100,7 +100,7 @@ class Restore:
             ReplaceAll(content=content),
             *(PutReplica(replica=unheard(replica, reason, now)) for replica in replicas),
             *(PutSetting(name=name, value=value) for name, value in kept.items()),
-            PutSetting(name=OBSERVING_SETTING, value=written(Observing(taken_at=backup.taken_at, restored_at=now))),
+            PutSetting(name=OBSERVING_SETTING, value=written(Observing(taken_at=backup.taken_at, since=now))),
             AppendEvent(event=Event(at=now, kind="store.restored", severity=Severity.WARNING, message=message)),
         )
 
@@ -126,18 +126,20 @@ def _authority(settings: Settings) -> str | None:
     return settings.get(CERTIFICATE_SETTING)
 
 
-def _refuse_used(rows: FleetRows) -> None:
+def _refuse_used(rows: FleetRows, *, observing: bool) -> None:
+    """Nodes that are only observed came by themselves, and are taken in again afterwards."""
+    if not rows.models and not rows.replicas and (observing or not rows.nodes):
+        return
     parts = (
         ("node", [node.id for node in rows.nodes]),
         ("model", [model.name for model in rows.models]),
         ("replica", [replica.id for replica in rows.replicas]),
     )
     found = [f"{len(names)} {word}{'s' if len(names) > 1 else ''} ({_some(names)})" for word, names in parts if names]
-    if found:
-        raise Conflict(
-            f"nothing was restored: this cluster is not new, it has {', '.join(found)}",
-            hint="restore into a control plane with a store of its own that is empty, before any agent finds it",
-        )
+    raise Conflict(
+        f"nothing was restored: this cluster is not new, it has {', '.join(found)}",
+        hint="restore into a control plane with a store of its own that is empty",
+    )
 
 
 def _some(names: list[str]) -> str:

@@ -157,7 +157,7 @@ TABLE: tuple[Metric, ...] = (
     Metric(
         name="llmgw_observing",
         kind=Kind.GAUGE,
-        help="1 while nothing is ordered since the store was restored and nobody resumed, else 0.",
+        help="1 while nothing is ordered since the store was restored, or lost, and nobody resumed, else 0.",
     ),
     Metric(
         name="llmgw_data_dir_free_bytes",

@@ -67,7 +67,7 @@ async def test_an_empty_fleet_says_what_to_do_first(viewer):
 
 async def test_a_restored_store_says_that_nothing_is_ordered_until_somebody_resumes(room, viewer):
     room.hear(await room.put_node())
-    reason = Observing(taken_at=room.clock.now(), restored_at=room.clock.now())
+    reason = Observing(taken_at=room.clock.now(), since=room.clock.now())
     await room.fleet.write([PutSetting(name=OBSERVING_SETTING, value=written(reason))])
     page = await _page(viewer)
     told = (

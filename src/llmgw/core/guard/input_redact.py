@@ -12,8 +12,11 @@ from llmgw.core.guard.turns import Conversation
 
 
 def redact_body(body: Mapping[str, Any], rules: Sequence[BoundRule]) -> dict[str, Any]:
-    """Give the decoded body of a request with the places replaced that `rules` find in its texts."""
-    return {name: _value(value, rules) if name in TEXT_MEMBERS else value for name, value in body.items()}
+    """Give the decoded body of a request with the places replaced that `rules` find in its texts.
+
+    What is nested too deeply stays as it is: it counts as a part that cannot be scanned.
+    """
+    return {name: _member(value, rules) if name in TEXT_MEMBERS else value for name, value in body.items()}
 
 
 def still_found(
@@ -31,13 +34,20 @@ def _found(rule: BoundRule, text: str) -> bool:
     )
 
 
+def _member(value: Any, rules: Sequence[BoundRule]) -> Any:
+    try:
+        return _value(value, rules)
+    except RecursionError:
+        return value
+
+
 def _value(value: Any, rules: Sequence[BoundRule], name: str = "") -> Any:
     if isinstance(value, str):
         return _arguments(value, rules) if name == "arguments" else _text(value, rules)
     if isinstance(value, list):
         return [_value(inner, rules) for inner in value]
     if isinstance(value, dict):
-        if value.get("type") in UNREADABLE:
+        if isinstance(kind := value.get("type"), str) and kind in UNREADABLE:
             return value  # numbers in a picture are no telephone numbers
         return {key: _value(inner, rules, key) for key, inner in value.items()}
     return value
@@ -47,7 +57,7 @@ def _arguments(text: str, rules: Sequence[BoundRule]) -> str:
     """Rewrite a tool's arguments inside their own JSON, where escapes do not hide them."""
     try:
         decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return _text(text, rules)
     changed = _value(decoded, rules)
     return text if changed == decoded else msgspec.json.encode(changed).decode()

@@ -168,7 +168,7 @@ def _arguments(text: str) -> Iterator[str]:
     """Read a tool's arguments, JSON in a text, as templates do: their escapes hide nothing."""
     try:
         yield from _texts(msgspec.json.decode(text))
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return  # no JSON: the text itself was given already
 
 

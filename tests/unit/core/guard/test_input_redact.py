@@ -51,3 +51,11 @@ def test_what_cannot_be_rewritten_is_noticed():
 def test_what_stands_for_a_place_is_no_place():
     odd = rule_set(rule(pattern="secret|x+", action=Action.REDACT, replacement="xxx")).rules
     assert not still_found(redact_body({"prompt": "a secret"}, odd), odd, completion_conversation)
+
+
+def test_nesting_without_end_stays_as_it_is():
+    deep = "a secret"
+    for _ in range(5000):
+        deep = [deep]
+    body = {"messages": deep}
+    assert redact_body(body, WORD)["messages"] is deep

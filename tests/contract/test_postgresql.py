@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -257,6 +258,21 @@ async def test_a_restart_of_the_server_costs_no_call(store, lease, postgres, end
     assert await store.load_fleet() == FleetRows()
     assert lease.renew(replace(ROW, beat=3))
     await works(store, lease)
+
+
+async def test_a_wall_clock_set_back_after_an_outage_costs_no_connections(store, monkeypatch):
+    wall = SimpleNamespace(time=lambda: time.time() + 3600.0)
+    monkeypatch.setattr("sqlalchemy.pool.base.time", wall)
+    await asyncio.gather(*(store.load_fleet() for _ in range(8)))
+    with gives_up():
+        await store._calls.run("sleep", _sleep, write=False)
+    await has_free_threads(store._calls, 4)
+    wall.time = time.time
+    made = []
+    event.listen(store._calls._engine, "connect", lambda connection, _: made.append(connection))
+    for _ in range(30):
+        await until(store.load_fleet)
+    assert len(made) <= 4, "each thread connects anew once, and no call more"
 
 
 async def test_connections_made_while_a_thousand_agents_hold_streams_are_as_good_as_others(store, lease):

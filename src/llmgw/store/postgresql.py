@@ -111,8 +111,11 @@ class PostgresqlBackend:
             connection.commit()
 
         event.listen(engine, "connect", prepare)
+        outages = _Outages()
+        event.listen(engine, "connect", outages.connected)
+        event.listen(engine, "checkout", outages.refuse_older)
         event.listen(engine, "checkout", _refuse_closed)
-        event.listen(engine, "handle_error", _leave_read_only_server)
+        event.listen(engine, "handle_error", outages.happened)
         return engine
 
     def cut(self, connection: Any) -> None:
@@ -165,6 +168,8 @@ class _Connection(psycopg.Connection[Any]):
         self._cutting = Lock()
         self._socket = socket.socket(fileno=os.dup(self.fileno()))
         self.fresh = True
+        self.outage = 0
+        """How many outages its engine had seen when it was made."""
 
     def cut(self) -> None:
         """End what the connection is doing. It is not usable afterwards."""
@@ -192,10 +197,35 @@ def _refuse_closed(connection: _Connection, _record: object, _proxy: object) -> 
     connection.fresh = False
 
 
-def _leave_read_only_server(context: ExceptionContext) -> None:
-    """Reconnect after a switchover: a former primary answers on, and refuses to write."""
-    if isinstance(context.original_exception, ReadOnlySqlTransaction):
-        context.is_disconnect = True
+class _Outages:
+    """Once one connection ended, no older one of the same engine is used.
+
+    The pool's own way to do that compares times of the wall clock: set back by an hour, it would have every call
+    connect anew for an hour.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def connected(self, connection: _Connection, _record: object) -> None:
+        """Note a new connection."""
+        connection.outage = self._count
+
+    def refuse_older(self, connection: _Connection, _record: object, _proxy: object) -> None:
+        """Have the pool replace a connection that is older than the last outage."""
+        if connection.outage != self._count:
+            raise DisconnectionError("another one ended since it was made")
+
+    def happened(self, context: ExceptionContext) -> None:
+        """Count an outage, once for all connections it ended; a former primary that refuses to write is one too."""
+        if isinstance(context.original_exception, ReadOnlySqlTransaction):
+            context.is_disconnect = True
+        if not context.is_disconnect or context.connection is None or context.connection.invalidated:
+            return
+        context.invalidate_pool_on_disconnect = False
+        held = context.connection.connection.driver_connection
+        if isinstance(held, _Connection) and held.outage == self._count:
+            self._count += 1
 
 
 def _parse(url: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from llmgw.core.guard.secrets import LOOK_BACK
 from llmgw.core.guard.windows import Splitter, Window
 from llmgw.schema.guard.coverage import Outcome
 from llmgw.schema.guard.rule import Stage
-from llmgw.schema.guard.verdict import Span, Verdict, safe
+from llmgw.schema.guard.verdict import Span, Verdict, VerdictState, safe
 
 
 class Ask(NamedTuple):
@@ -159,6 +159,8 @@ class AnswerScan:
         self._decide(rule, verdict)
 
     def _decide(self, rule: BoundRule, verdict: Verdict) -> None:
+        if verdict.state is VerdictState.SAFE:
+            return
         decision = decide([*self.decision.by, Finding(rule, verdict)])
         if decision.stops and self._stopped_at is None:
             self._stopped_at = self._free()

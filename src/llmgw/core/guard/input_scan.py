@@ -14,7 +14,7 @@ from llmgw.schema.guard.coverage import Outcome, Unscanned, Why
 from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.guard.policy import Unscannable
 from llmgw.schema.guard.rule import Stage
-from llmgw.schema.guard.verdict import Verdict
+from llmgw.schema.guard.verdict import Verdict, VerdictState
 
 
 class Court(NamedTuple):
@@ -124,7 +124,8 @@ class InputScan:
         self._ledger.add(
             rule, Stage.INPUT, found, characters=characters, milliseconds=milliseconds, judge_version=version
         )
-        self._decide(decide([*self.decision.by, Finding(rule, found)]))
+        if found.state is not VerdictState.SAFE:
+            self._decide(decide([*self.decision.by, Finding(rule, found)]))
 
     def _miss(self, parts: Iterable[Unscanned]) -> None:
         missed = tuple(parts)

@@ -48,6 +48,7 @@ lab-long: $(VENV)/.dev $(LAB)/.ready
 	rm -rf $(RECORDS)
 	$(BIN)/pytest -q -s tests/lab
 	for how in stop kill freeze; do $(BIN)/python -m benchmarks.takeover --how $$how --trials $(TRIALS) || exit 1; done
+	for how in stop kill; do $(BIN)/python -m benchmarks.takeover --tls --how $$how --trials $(TRIALS) || exit 1; done
 	$(BIN)/python -m benchmarks.takeover --how stop --agents 1000 --trials $(TRIALS)
 	$(BIN)/python -m benchmarks.floating_gap --trials $(TRIALS)
 	$(BIN)/python -m benchmarks.availability $(RECORDS) $(PAGE)

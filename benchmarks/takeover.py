@@ -37,10 +37,11 @@ async def main() -> int:
     with PostgresServer(binaries) as postgres, tempfile.TemporaryDirectory(prefix="llmgw-takeover-") as folder:
         planes = ControlPlanes(Path(folder), postgres, count=options.planes, agents=options.agents, tls=options.tls)
         async with planes:
-            return await _run(planes, options.how, options.trials, options.agents)
+            return await _run(planes, options)
 
 
-async def _run(planes: ControlPlanes, how: str, trials: int, agents: int) -> int:
+async def _run(planes: ControlPlanes, options: argparse.Namespace) -> int:
+    how, trials, agents = options.how, options.trials, options.agents
     found: list[Takeover] = []
     starts = planes.fakes.starts()
     async with planes.traffic(planes.gateways, clients=1) as traffic:
@@ -57,7 +58,8 @@ async def _run(planes: ControlPlanes, how: str, trials: int, agents: int) -> int
                 os.kill(leader.pid, signal.SIGCONT)
             else:
                 await leader.restart()
-    print(f"\n{how}, {agents} agents, {trials} trials, {len(planes.servers)} control planes")
+    secured = ", mutual TLS" if options.tls else ""
+    print(f"\n{how}, {agents} agents{secured}, {trials} trials, {len(planes.servers)} control planes")
     series = {
         "another leads": [one.led_s for one in found],
         "all agents attached": [one.attached_s for one in found],
@@ -74,12 +76,14 @@ async def _run(planes: ControlPlanes, how: str, trials: int, agents: int) -> int
         "kind": "takeover",
         "how": how,
         "agents": agents,
+        "tls": options.tls,
         "series": series,
         "answered": traffic.answered,
         "failed": len(traffic.failures),
         "engine_starts": started,
     }
-    write_record(f"takeover-{agents:05}-{tuple(_HOW).index(how)}-{how}", figures)
+    name = f"takeover-{agents:05}-{tuple(_HOW).index(how)}-{how}"
+    write_record(f"{name}-tls" if options.tls else name, figures)
     return 1 if traffic.failures else 0
 
 

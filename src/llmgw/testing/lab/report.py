@@ -49,10 +49,11 @@ def _takeovers(found: Sequence[Record]) -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for record in found:
         how, agents = str(record["how"]), record["agents"]
+        who = f"{agents}, mutual TLS" if record.get("tls") else str(agents)
         for name, values in _series(record):
             is_promise = name == "all agents attached" and agents == _PROMISED_AGENTS
             promised = _PROMISED.get(how, "") if is_promise else ""
-            yield f"| {_HOW[how]} | {agents} | {len(values)} | {name} | {_percentiles(values)} | {promised} |"
+            yield f"| {_HOW[how]} | {who} | {len(values)} | {name} | {_percentiles(values)} | {promised} |"
     yield ""
     answered = sum(_int(record["answered"]) for record in found)
     failed = sum(_int(record["failed"]) for record in found)

@@ -5,10 +5,11 @@ chunks, is cut into the same windows. Where a rule blocks or redacts, characters
 holds them has a verdict that lets them. No I/O and no clock: verdicts come in whenever they come.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from llmgw.core.guard.decide import Decision, Effect, Finding, decide, effect
+from llmgw.core.guard.decide import Decision, Effect, Finding, effect, joined
 from llmgw.core.guard.ledger import Ledger
 from llmgw.core.guard.limits import length_verdict, shape_verdict
 from llmgw.core.guard.redact import edits, merged, shifted
@@ -18,7 +19,7 @@ from llmgw.core.guard.secrets import LOOK_BACK
 from llmgw.core.guard.windows import Splitter, Window
 from llmgw.schema.guard.coverage import Outcome
 from llmgw.schema.guard.rule import Stage
-from llmgw.schema.guard.verdict import Span, Verdict, VerdictState, safe
+from llmgw.schema.guard.verdict import Span, Verdict, safe
 
 
 class Ask(NamedTuple):
@@ -50,7 +51,7 @@ class AnswerScan:
         """Where the first window begins that no rule has looked at."""
         self._ended = False
         self._stopped_at: int | None = None
-        self.edits: tuple[Span, ...] = ()
+        self.edits: list[Span] = []
         """Places to be replaced, in order; the kind of each is the text that stands there then."""
         self.decision = Decision(Outcome.ALLOWED)
         """The strongest so far. One that `stops` ends the answer at `cleared`."""
@@ -154,19 +155,25 @@ class AnswerScan:
         self._ledger.due(rule, Stage.OUTPUT)
         self._ledger.add(rule, Stage.OUTPUT, verdict, characters=characters)
         if effect(rule.rule, verdict) is Effect.REDACT:
-            found = edits(shifted(verdict.spans, start), rule.rule.replacement)
-            self.edits = tuple(merged((*self.edits, *found)))
+            self._edit(edits(shifted(verdict.spans, start), rule.rule.replacement))
         self._decide(rule, verdict)
 
+    def _edit(self, found: Sequence[Span]) -> None:
+        """Take in new places; only those that reach as far back as the first of them can overlap."""
+        first = min(span.start for span in found)
+        late: list[Span] = []
+        while self.edits and self.edits[-1].end > first:
+            late.append(self.edits.pop())
+        self.edits += merged((*late, *found))
+
     def _decide(self, rule: BoundRule, verdict: Verdict) -> None:
-        if verdict.state is VerdictState.SAFE:
+        decision = joined(self.decision, Finding(rule, verdict))
+        if decision is self.decision:
             return
-        decision = decide([*self.decision.by, Finding(rule, verdict)])
         if decision.stops and self._stopped_at is None:
             self._stopped_at = self._free()
-        if decision.outcome is not Outcome.ALLOWED:
-            self.decision = decision
-            self._ledger.decided(decision)
+        self.decision = decision
+        self._ledger.decided(decision)
 
     def _free(self) -> int:
         if not self._holds:
@@ -178,4 +185,5 @@ class AnswerScan:
         )
         limit = min(open_windows, default=self.length if self._ended else self._next)
         # A place that reaches beyond what is free may grow with the next window: it goes out as a whole.
-        return min((edit.start for edit in self.edits if edit.start < limit < edit.end), default=limit)
+        at = bisect_right(self.edits, limit, key=lambda edit: edit.end)
+        return min(limit, self.edits[at].start) if at < len(self.edits) else limit

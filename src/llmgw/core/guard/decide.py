@@ -80,6 +80,16 @@ def decide(findings: Iterable[Finding]) -> Decision:
     return Decision(Outcome.ALLOWED)
 
 
+def joined(decision: Decision, finding: Finding) -> Decision:
+    """Give the decision after one more finding. Safe ones and what a rule found before change nothing."""
+    if finding.verdict.state is VerdictState.SAFE:
+        return decision
+    if any(one.bound is finding.bound and one.verdict.state is finding.verdict.state for one in decision.by):
+        return decision
+    after = decide([*decision.by, finding])
+    return decision if after.outcome is Outcome.ALLOWED else after
+
+
 def _failed(rule: Rule, verdict: Verdict) -> Effect:
     if verdict.failure is None or choice(rule, verdict.failure) is OnFailure.CLOSED:
         return Effect.REFUSE

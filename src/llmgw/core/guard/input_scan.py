@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from llmgw.core.guard.decide import Decision, Effect, Finding, decide, effect
+from llmgw.core.guard.decide import Decision, Effect, Finding, effect, joined
 from llmgw.core.guard.ledger import Ledger
 from llmgw.core.guard.limits import Size, input_verdict, model_verdict
 from llmgw.core.guard.outlook import View, outlook
@@ -14,7 +14,7 @@ from llmgw.schema.guard.coverage import Outcome, Unscanned, Why
 from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.guard.policy import Unscannable
 from llmgw.schema.guard.rule import Stage
-from llmgw.schema.guard.verdict import Verdict, VerdictState
+from llmgw.schema.guard.verdict import Verdict
 
 
 class Court(NamedTuple):
@@ -124,8 +124,7 @@ class InputScan:
         self._ledger.add(
             rule, Stage.INPUT, found, characters=characters, milliseconds=milliseconds, judge_version=version
         )
-        if found.state is not VerdictState.SAFE:
-            self._decide(decide([*self.decision.by, Finding(rule, found)]))
+        self._decide(joined(self.decision, Finding(rule, found)))
 
     def _miss(self, parts: Iterable[Unscanned]) -> None:
         missed = tuple(parts)
@@ -135,7 +134,7 @@ class InputScan:
             self._decide(Decision(Outcome.BLOCKED, self.decision.by if self.decision.stops else ()))
 
     def _decide(self, decision: Decision) -> None:
-        if decision.outcome is Outcome.ALLOWED or (self.rejected and not decision.stops):
+        if decision is self.decision or (self.rejected and not decision.stops):
             return
         self.decision = decision
         self._ledger.decided(decision)

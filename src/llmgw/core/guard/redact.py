@@ -1,6 +1,8 @@
 """Redaction: found places are replaced, the text around them stays as it is."""
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from llmgw.schema.guard.verdict import Span
 
@@ -30,13 +32,16 @@ def edits(spans: Iterable[Span], replacement: str | None = None) -> tuple[Span, 
     )
 
 
-def rewritten(piece: str, at: int, edits: Iterable[Span]) -> str:
-    """Give a piece of a text, that begins at `at`, after its edits: what stands for a place comes where it begins."""
+def rewritten(piece: str, at: int, edits: Sequence[Span]) -> str:
+    """Give a piece of a text, that begins at `at`, after its edits: what stands for a place comes where it begins.
+
+    `edits` are merged. A text of many pieces and many edits is not looked through for each.
+    """
     parts: list[str] = []
     done, end = at, at + len(piece)
-    for edit in edits:
-        if edit.end <= done or edit.start >= end:
-            continue
+    for edit in islice(edits, bisect_right(edits, at, key=lambda one: one.end), None):
+        if edit.start >= end:
+            break
         parts.append(piece[done - at : max(edit.start, done) - at])
         if edit.start >= at:
             parts.append(edit.kind)

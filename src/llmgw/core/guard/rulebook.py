@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from llmgw.core.guard.scanner import Scanner, scanner
 from llmgw.schema.guard.policy import Attachment, StoredPolicy, Unscannable
-from llmgw.schema.guard.rule import Action, Rule, Stage
+from llmgw.schema.guard.rule import Action, FailureKind, OnFailure, Rule, Stage, choice
 
 MAX_REMEMBERED = 4096
 """Callers whose rules are kept ready."""
@@ -31,10 +31,11 @@ class BoundRule:
         self.name = f"{self.policy}/{rule.name}"
         self.scanner: Scanner | None = scanner(rule)
 
-    @property
-    def holds(self) -> bool:
-        """True when what it looks at may not pass before it has answered."""
-        return self.rule.action in {Action.BLOCK, Action.REDACT}
+        self.holds = rule.action in {Action.BLOCK, Action.REDACT} or any(
+            choice(rule, failure) is OnFailure.CLOSED for failure in FailureKind
+        )
+        """True when what it looks at may not pass before it has answered: it changes it, or refuses it if it cannot
+        look."""
 
     @property
     def whole(self) -> bool:

@@ -55,6 +55,8 @@ class Splitter:
         windows = []
         while self.length - self._start >= self._size:
             windows.append(self._cut())
+        self._text = self._text[self._start - self._dropped :]
+        self._dropped = self._start
         return windows
 
     def end(self) -> list[Window]:
@@ -72,8 +74,6 @@ class Splitter:
         self._number += 1
         self._covered = end
         self._start = self._word_start(end - self._overlap)
-        self._text = self._text[self._start - self._dropped :]
-        self._dropped = self._start
         return window
 
     def _between(self, start: int, end: int) -> str:

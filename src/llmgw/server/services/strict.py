@@ -17,6 +17,8 @@ _SEND = "send a JSON object as UTF-8; GET /api/v1/openapi.json describes it"
 
 _PLACE = re.compile(r" - at `\$\.?(?P<path>.*)`$")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>.+)`$")
+_STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
+"""One step of a place such as `rules[0].action`."""
 _ENUM = re.compile(r"^Invalid enum value (?P<value>.+)$")
 
 
@@ -114,7 +116,7 @@ def _told(text: str, kind: type, at: str) -> InvalidInput:
     field = _join(at, inner)
     wrong = _ENUM.match(text)
     if wrong:
-        allowed = _allowed(inspect.type_info(kind), inner.split(".") if inner else [])
+        allowed = _allowed(inspect.type_info(kind), _STEP.findall(inner))
         return InvalidInput(
             f"{field}: {wrong['value']} is not one of {', '.join(allowed)}", field=field or None, allowed=allowed
         )
@@ -122,12 +124,16 @@ def _told(text: str, kind: type, at: str) -> InvalidInput:
 
 
 def _allowed(kind: inspect.Type, path: list[str]) -> tuple[str, ...]:
-    """Give the values of the enumeration that `path` leads to."""
+    """Give the values of the enumeration that `path` leads to: names of fields, and `[0]` into lists."""
     found: tuple[Any, ...] = ()
     if isinstance(kind, inspect.UnionType):
         found = tuple(value for one in kind.types for value in _allowed(one, path))
     elif isinstance(kind, inspect.EnumType) and not path:
         found = tuple(member.value for member in kind.cls)
+    elif isinstance(kind, inspect.LiteralType) and not path:
+        found = kind.values
+    elif isinstance(kind, inspect.VarTupleType | inspect.ListType) and path and path[0].startswith("["):
+        found = _allowed(kind.item_type, path[1:])
     elif isinstance(kind, inspect.StructType) and path:
         found = tuple(
             value for field in kind.fields if field.encode_name == path[0] for value in _allowed(field.type, path[1:])

@@ -1,6 +1,6 @@
 import pytest
 
-from llmgw.core.guard.decide import Effect, Finding, decide, effect
+from llmgw.core.guard.decide import Decision, Effect, Finding, decide, effect, joined
 from llmgw.schema.guard.coverage import Outcome
 from llmgw.schema.guard.rule import Action, FailureKind, FailurePolicy, OnFailure
 from llmgw.schema.guard.verdict import Verdict, VerdictState, failed, safe
@@ -51,3 +51,13 @@ def test_a_block_by_a_verdict_is_told_before_a_refusal_for_want_of_one():
     assert decision.outcome is Outcome.BLOCKED
     assert [finding.bound.name for finding in decision.by] == ["p/b"]
     assert decision.stops
+
+
+def test_findings_are_joined_one_by_one_and_a_rule_counts_once():
+    flag, block = bound(name="f", action=Action.FLAG), bound(name="b")
+    decision = Decision(Outcome.ALLOWED)
+    for finding in (Finding(flag, safe()), Finding(flag, UNSAFE), Finding(flag, UNSAFE), Finding(block, UNSAFE)):
+        decision = joined(decision, finding)
+    assert (decision.outcome, [one.bound.name for one in decision.by]) == (Outcome.BLOCKED, ["p/b"])
+    shadow = Finding(bound(action=Action.SHADOW), UNSAFE)
+    assert joined(Decision(Outcome.ALLOWED), shadow) == Decision(Outcome.ALLOWED)

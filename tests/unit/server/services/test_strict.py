@@ -3,6 +3,7 @@ import pytest
 from llmgw.schema.admin.model import ChangeModel, ServeModel
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.errors import InvalidInput
+from llmgw.schema.guard.policy import PolicyFile
 from llmgw.schema.model import Role
 from llmgw.server.http.replicas import LogQuery
 from llmgw.server.services import strict
@@ -113,3 +114,15 @@ def test_a_path_before_the_data_is_part_of_the_field():
     with pytest.raises(InvalidInput) as caught:
         strict.convert(LogQuery, {"attemptt": 3}, at="query")
     assert caught.value.field == "query.attemptt"
+
+
+def test_allowed_values_are_found_inside_lists_and_beside_words_of_their_own():
+    rule = {"name": "r", "action": "block", "judge": "g"}
+    for change, field, allowed in (
+        ({"action": "blok"}, "policies[0].rules[0].action", ("block", "redact", "flag", "shadow")),
+        ({"secrets": "every"}, "policies[0].rules[0].secrets", ("all",)),
+        ({"on_failure": {"timeout": "opn"}}, "policies[0].rules[0].on_failure.timeout", ("open", "closed")),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            strict.convert(PolicyFile, {"policies": [{"name": "p", "attach": "all", "rules": [rule | change]}]})
+        assert (caught.value.field, caught.value.allowed) == (field, allowed)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from llmgw.gateway.authenticate import Authenticator
+from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.permits import Pool
 from llmgw.relay.upstream import Endpoint
 from llmgw.schema.door import HTTPS
@@ -38,6 +39,7 @@ def with_snapshot(view: View | None, snapshot: View) -> View:
         source=snapshot.source,
         routes=snapshot.routes or view.routes,
         keys=snapshot.keys or view.keys,
+        policies=snapshot.policies or view.policies,
         peers=snapshot.peers or view.peers,
     )
 
@@ -170,9 +172,12 @@ class LiveRoute:
 class LiveView:
     """What a worker serves from. `place` is where it runs: replicas in the same place are asked directly."""
 
-    def __init__(self, *, place: str | None, authenticator: Authenticator) -> None:
+    def __init__(
+        self, *, place: str | None, authenticator: Authenticator, policies: LivePolicies | None = None
+    ) -> None:
         self._place = place
         self._authenticator = authenticator
+        self._policies = policies
         self._routes: dict[str, LiveRoute] = {}
         self._list: bytes | None = None
         self._elsewhere: Mapping[str, int] = {}
@@ -190,6 +195,8 @@ class LiveView:
             self._change(view.routes.routes, [name for name in self._routes if name not in names])
         if view.keys is not None:
             self._authenticator.update(view.keys)
+        if view.policies is not None and self._policies is not None:
+            self._policies.take(view.policies)
 
     def take_delta(self, delta: ViewDelta) -> None:
         """Take over what changed; the master saw to it that it follows."""

@@ -24,6 +24,7 @@ class WrongClock:
         return {
             "LD_PRELOAD": str(self._preload),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            # Reads the file at each look at any clock, which slows the process down, and takes every jump at once.
             "FAKETIME_NO_CACHE": "1",
             # Two names: of this release of the library, and of older ones.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",

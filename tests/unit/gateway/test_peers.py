@@ -7,6 +7,7 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
+from llmgw.gateway import peer_loads
 from llmgw.gateway import peers as peers_module
 from llmgw.gateway.listener import listen
 from llmgw.gateway.peer_records import PeerLoad, pack_load
@@ -23,6 +24,7 @@ from llmgw.testing.identities import Cluster
 def quick(monkeypatch):
     monkeypatch.setattr(peers_module, "TELL_S", 0.01)
     monkeypatch.setattr(peers_module, "AGAIN_S", 0.05)
+    monkeypatch.setattr(peer_loads, "SMOOTH_S", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ async def test_a_gateway_that_leaves_the_view_is_told_nothing_and_heard_no_more(
         two.peers.tell({"r1": 1})
         await until(lambda: bool(one.elsewhere() and two.elsewhere()))
         one.peers.take(seen(one.peer))
-        monkeypatch.setattr("llmgw.gateway.peer_loads.EXPIRES_S", 0.1)
+        monkeypatch.setattr(peer_loads, "EXPIRES_S", 0.1)
         await until(lambda: one.elsewhere() == {} and two.elsewhere() == {})
 
 

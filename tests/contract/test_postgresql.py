@@ -97,16 +97,16 @@ async def until(call):
 
 async def test_a_frozen_server_costs_a_call_its_deadline_and_no_thread(store, lease, postgres):
     lease.take(None, ROW)
-    await store.load_fleet()
+    await store.load_keys()
     with postgres.frozen():
         for _ in range(3):
             with gives_up() as caught:
-                await store.load_fleet()
+                await store.load_keys()
             with gives_up():
                 await store.leader(FENCE).apply([])
             with gives_up():
                 lease.renew(replace(ROW, beat=2))
-        assert f"no answer to load_fleet within {DEADLINE_S:g} s" in caught.value.message
+        assert f"no answer to load_keys within {DEADLINE_S:g} s" in caught.value.message
         await has_free_threads(store._calls, 4)
         await has_free_threads(lease._calls, 1)
     await works(store, lease)

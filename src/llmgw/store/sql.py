@@ -25,6 +25,10 @@ from llmgw.store.sqlite import SqliteBackend
 DEADLINE_S = 1.0
 """Of each call (ha.md, decision 4: a client without its own deadline hung for over 100 s)."""
 
+FLEET_S = 10.0
+"""Deadline of reading the fleet: 10,000 nodes with their weights take a second or two. A store that is away is noticed
+by the shorter calls before it."""
+
 WHOLE_S = 60.0
 """Deadline of a call that reads or writes everything: a fleet of 10,000 nodes has below 100 MB."""
 
@@ -60,8 +64,8 @@ class SqlStore:
         self._calls = Calls(backend, threads=_THREADS, deadline_s=deadline_s, observe=observe)
 
     async def load_fleet(self) -> FleetRows:
-        """Read all fleet tables in one consistent snapshot."""
-        return await self._calls.run("load_fleet", statements.load_fleet, write=False)
+        """Read all fleet tables in one consistent snapshot. Has a longer deadline than other calls."""
+        return await self._calls.run("load_fleet", statements.load_fleet, write=False, deadline_s=FLEET_S)
 
     async def load_keys(self) -> tuple[ApiKey, ...]:
         """Read all client keys, revoked ones included."""

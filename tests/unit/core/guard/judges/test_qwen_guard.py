@@ -46,7 +46,7 @@ def test_anything_else_is_unclear_and_never_safe(text):
 
 
 def test_three_levels_have_three_probabilities():
-    position = Position(" Contro", {" Contro": -0.7, " Unsafe": -1.2, " Safe": -1.6})
+    position = Position(" Cont", {" Cont": -0.7, " Unsafe": -1.2, " Safe": -1.6})
     reading = JUDGE.read(JudgeAnswer(" Controversial\nCategories: Unethical Acts", "stop", (position,)))
     assert reading.chances[Label.CONTROVERSIAL] > reading.chances[Label.UNSAFE] > reading.chances[Label.SAFE]
     assert sum(reading.chances.values()) == pytest.approx(1)

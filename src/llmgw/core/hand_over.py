@@ -95,7 +95,7 @@ def patience_s(handed: int) -> float:
 def barred_s(handed: int) -> float:
     """Seconds for which nobody hands the lead to who handed it over so many times; the lease it may take all the same.
 
-    So a lead cannot go to and fro: whoever gave it away is not offered it again, for longer each time.
+    So a lead cannot go back and forth: whoever gave it away is not offered it again, for longer each time.
     """
     return min(BARRED_S * 2.0 ** (handed - 1), LONGEST_S) if handed else 0.0
 

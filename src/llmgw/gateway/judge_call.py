@@ -6,6 +6,8 @@ until the engine let go of it.
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Callable
 
 import msgspec
 
@@ -21,6 +23,7 @@ from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachab
 from llmgw.relay.upstream import UpstreamPool
 from llmgw.schema.guard.rule import FailureKind
 from llmgw.schema.model import Role
+from llmgw.schema.openai.usage import Usage, WithUsage
 
 MAX_ANSWER_BYTES = 256 * 1024
 """More than any answer of a few tokens with their probabilities."""
@@ -28,6 +31,7 @@ TRIES = 2
 """Replicas asked in turn where one cannot be reached."""
 
 _ENCODE = msgspec.json.Encoder().encode
+_WITH_USAGE = msgspec.json.Decoder(WithUsage).decode
 _OK, _TOO_MANY, _LOADING, _FAULT = 200, 429, 503, 500
 _STRANGER = frozenset({401, 403})
 _HEADERS = ((b"content-type", b"application/json"),)
@@ -43,10 +47,19 @@ class _Failed(Exception):
 
 
 class JudgeCaller:
-    """One worker's way to judges."""
+    """One worker's way to judges. `sick` names replicas that are left out: their canaries fail."""
 
-    def __init__(self, view: LiveView, admission: Admission, pool: UpstreamPool) -> None:
+    def __init__(
+        self,
+        view: LiveView,
+        admission: Admission,
+        pool: UpstreamPool,
+        *,
+        sick: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         self._view = view
+        self._sick = sick
+        self._asked: Counter[str] = Counter()
         self._admission = admission
         self._pool = pool
         self._open: set[asyncio.Task[tuple[bytes, Target]]] = set()
@@ -65,17 +78,19 @@ class JudgeCaller:
             return _reply(NoAnswer(FailureKind.MISCONFIGURED, f"no model {judge} is in the catalog"), started)
         if route.role is not Role.GUARD:
             return _reply(NoAnswer(FailureKind.MISCONFIGURED, f"the model {judge} is not in role guard"), started)
-        body, target = await self._body(route, adapter.prompt(view), timeout_s)
+        self._asked[judge] += 1
+        try:
+            body, target = await self._body(route, adapter.prompt(view), timeout_s)
+        finally:
+            self._asked[judge] -= 1
         if isinstance(body, NoAnswer):
             return _reply(body, started)
         version = f"{adapter.family}/{target.id}" if target is not None else None
-        try:
-            answer = judge_answer(msgspec.json.decode(body))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return JudgeReply(Unclear("its answer is no JSON"), time.monotonic() - started, version)
-        if answer is None:
-            return JudgeReply(Unclear("its answer has no text"), time.monotonic() - started, version)
-        return JudgeReply(adapter.read(answer), time.monotonic() - started, version, empty=not answer.text.strip())
+        return read_reply(adapter, body, time.monotonic() - started, version)
+
+    def waiting(self, judge: str) -> int:
+        """Count the questions to a judge that have no answer yet."""
+        return self._asked[judge]
 
     def close(self) -> None:
         """Give up all questions."""
@@ -111,7 +126,7 @@ class JudgeCaller:
     async def _ask_in_turn(
         self, route: LiveRoute, prompt: JudgePrompt, deadline: float, asking: "_Asking"
     ) -> tuple[bytes, Target]:
-        tried: frozenset[str] = frozenset()
+        tried = sick = self._sick()
         while True:
             try:
                 place = await self._admission.enter(self._admission.now(route), affinity=0, tried=tried)
@@ -125,7 +140,7 @@ class JudgeCaller:
                     failure = failed
             tried |= {target.id}
             untried = any(other.id not in tried for other in self._admission.now(route).targets)
-            if not failure.elsewhere or not untried or len(tried) >= TRIES:
+            if not failure.elsewhere or not untried or len(tried - sick) >= TRIES:
                 raise failure
 
     async def _attempt(self, target: Target, prompt: JudgePrompt, timeout_s: float) -> bytes:
@@ -186,6 +201,33 @@ def _refuse(status: int, body: bytes, target: Target) -> None:
 
 def _kind_of(error: ApiError) -> FailureKind:
     return FailureKind.OVERLOADED if error.status == _TOO_MANY else FailureKind.UNREACHABLE
+
+
+def read_reply(adapter: JudgeAdapter, body: bytes, seconds: float, version: str | None) -> JudgeReply:
+    """Read an engine's answer to a judge's prompt, whatever it is."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return JudgeReply(Unclear("its answer is no JSON"), seconds, version)
+    answer = judge_answer(decoded)
+    if answer is None:
+        return JudgeReply(Unclear("its answer has no text"), seconds, version)
+    usage = _usage(body)
+    return JudgeReply(
+        adapter.read(answer),
+        seconds,
+        version,
+        empty=not answer.text.strip(),
+        prompt_tokens=None if usage is None else usage.prompt_tokens,
+        completion_tokens=None if usage is None else usage.completion_tokens,
+    )
+
+
+def _usage(body: bytes) -> Usage | None:
+    try:
+        return _WITH_USAGE(body).usage
+    except msgspec.DecodeError:
+        return None
 
 
 def _reply(answer: NoAnswer, started: float) -> JudgeReply:

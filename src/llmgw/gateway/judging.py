@@ -19,7 +19,16 @@ from llmgw.schema.guard.rule import Action, FailureKind, Rule
 
 CANARY_TIMEOUT_S = 30.0
 """Longer than rules wait: a judge that is slow is told from one that is dead."""
+AT_ONCE = 8
+"""Windows of one request that are judged at once: a long one must not crowd out others' questions."""
 _LEAST_ROOM = 1000
+
+Heard = Callable[[str, JudgeReply], None]
+"""Takes a judge's reply."""
+
+
+def _nobody(_judge: str, _reply: JudgeReply) -> None:
+    """Tell nobody."""
 
 
 class _Stopped(Exception):
@@ -35,7 +44,7 @@ class Judging:
         *,
         family: Callable[[str], JudgeFamily | None],
         quarantined: Callable[[str], str | None],
-        heard: Callable[[str, JudgeReply], None] = lambda _judge, _reply: None,
+        heard: Heard = _nobody,
     ) -> None:
         self._caller = caller
         self._family = family
@@ -43,24 +52,27 @@ class Judging:
         self._heard = heard
         self._adapters: dict[tuple[JudgeFamily, str | None], JudgeAdapter] = {}
 
-    async def judge_input(self, scan: InputScan, *, answered: Callable[[], None] = lambda: None) -> None:
+    async def judge_input(
+        self, scan: InputScan, *, answered: Callable[[], None] = lambda: None, heard: Heard = _nobody
+    ) -> None:
         """Ask all that a scan of a request wants to know; `answered` is called after each verdict.
 
         Ends early when the request is refused anyway: what was not answered by then is recorded as cut off. Rules that
         hold the request have all answered once `scan.waits` is false, which may be long before the end.
         """
+        room = asyncio.Semaphore(AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
                 for question in scan.questions(self.room):
-                    group.create_task(self._ask(scan, question, answered))
+                    group.create_task(self._ask(scan, question, answered, heard, room))
         except* _Stopped:
             pass  # the others were cancelled with it
 
-    async def judge_answer(self, scan: AnswerScan, ask: Ask, asked: Conversation) -> None:
+    async def judge_answer(self, scan: AnswerScan, ask: Ask, asked: Conversation, *, heard: Heard = _nobody) -> None:
         """Ask about one window of an answer, shown after the newest turns of the request."""
         async with asyncio.TaskGroup() as group:
             for court, rules in courts(ask.rules).items():
-                group.create_task(self._ask_answer(scan, ask, court, asked, rules))
+                group.create_task(self._ask_answer(scan, ask, court, asked, rules, heard))
 
     def room(self, court: Court) -> int:
         """Give the characters that a judge is shown at once."""
@@ -76,8 +88,17 @@ class Judging:
             longest = max(longest, reply.seconds)
         return diagnose(results), longest
 
-    async def _ask(self, scan: InputScan, question: Question, answered: Callable[[], None]) -> None:
-        reply = await self._reply(question.court, question.view)
+    async def _ask(
+        self,
+        scan: InputScan,
+        question: Question,
+        answered: Callable[[], None],
+        heard: Heard,
+        at_once: asyncio.Semaphore,
+    ) -> None:
+        async with at_once:
+            reply = await self._reply(question.court, question.view)
+        heard(question.court.judge, reply)
         for rule in question.rules:
             scan.answer(
                 question,
@@ -91,10 +112,17 @@ class Judging:
             raise _Stopped
 
     async def _ask_answer(
-        self, scan: AnswerScan, ask: Ask, court: Court, asked: Conversation, rules: tuple[BoundRule, ...]
+        self,
+        scan: AnswerScan,
+        ask: Ask,
+        court: Court,
+        asked: Conversation,
+        rules: tuple[BoundRule, ...],
+        heard: Heard,
     ) -> None:
         view = answer_view(asked.turns, ask.window.text, self.room(court))
         reply = await self._reply(court, view)
+        heard(court.judge, reply)
         for rule in rules:
             verdict = reply.verdict(rule.rule)
             scan.answer(ask.window, rule, verdict, milliseconds=reply.seconds * 1000, version=reply.version)

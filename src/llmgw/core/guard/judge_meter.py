@@ -1,5 +1,6 @@
 """What came of asking a judge within the last minute: counted where it is asked, added up over all gateways."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -41,6 +42,11 @@ class JudgeMeter:
             answered += one.answered
         return JudgeTraffic(answered=answered, failures=dict(failures), median_s=_median(seconds))
 
+    def quantile(self, part: float, now: float) -> float | None:
+        """Give the seconds within which so large a part of the last minute's answers came; `None` without any."""
+        self._forget(int(now // _SLICE_S))
+        return _quantile(sum((one.seconds for one in self._slices.values()), Counter[int]()), part)
+
     def _forget(self, number: int) -> None:
         for old in [one for one in self._slices if one <= number - _SLICES]:
             del self._slices[old]
@@ -81,9 +87,13 @@ def _bin(seconds: float) -> int:
 
 
 def _median(seconds: Counter[int]) -> float | None:
-    half = (seconds.total() + 1) // 2
+    return _quantile(seconds, 0.5)
+
+
+def _quantile(seconds: Counter[int], part: float) -> float | None:
+    left = math.ceil(seconds.total() * part)
     for number in sorted(seconds):
-        half -= seconds[number]
-        if half <= 0:
+        left -= seconds[number]
+        if left <= 0:
             return _BOUNDS[number]
     return None

@@ -24,6 +24,9 @@ class JudgeReply(NamedTuple):
     """Family and replica that answered."""
     empty: bool = False
     """It answered, with no text at all."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    """What it cost, as its engine counted."""
 
     def verdict(self, rule: Rule) -> Verdict:
         """Say what it means to a rule."""

@@ -86,7 +86,7 @@ async def test_a_gateway_of_another_machine_gets_the_view_and_is_heard(bench, g1
     async with bench.gateway(g1) as (link, got):
         await until(lambda: got)
         assert isinstance(got[0], ViewSnapshot)
-        link.report(GatewayReport(report=DemandReport(gateway="g1", seq=1)))
+        link.send(GatewayReport(report=DemandReport(gateway="g1", seq=1)))
         await until(lambda: bool(bench.board.reports()))
         assert [peer.address for peer in bench.hub.reachable()] == ["g1:8805"]
 

@@ -6,6 +6,7 @@ import signal
 import uvloop
 
 from llmgw.config.door import DoorConfig
+from llmgw.config.open_files import raise_open_files
 from llmgw.door.wiring import run_door
 from llmgw.telemetry import log
 
@@ -16,6 +17,7 @@ def run(config: DoorConfig) -> int:
     The agent's death does not end it: it keeps the last set of engines it was given.
     """
     log.configure(level=config.log_level, style=config.log_format, process="door")
+    raise_open_files()
     uvloop.run(_run(config))
     return 0
 

@@ -13,6 +13,7 @@ import uvloop
 from llmgw.config.data_dir import make_data_dir
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.logging import LogLevel
+from llmgw.config.open_files import raise_open_files
 from llmgw.config.tls import Tls
 from llmgw.gateway.alone import alone_start
 from llmgw.gateway.control_line import ControlLine, TlsLine, UnixLine
@@ -108,6 +109,7 @@ def _lines(config: GatewayConfig, tls: GatewayTls | None) -> tuple[ControlLine, 
 
 
 def _run(listener: socket.socket, start: WorkerStart, build: Callable[[], Master]) -> int:
+    raise_open_files()  # workers inherit it
     host, port = listener.getsockname()[:2]
     log.info("gateway.listening", host=host, port=port, workers=start.config.workers)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

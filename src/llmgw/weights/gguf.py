@@ -134,7 +134,7 @@ def describe(path: str, header: GgufHeader, size: int) -> Weights:
 
 def _judge(path: str, header: GgufHeader, architecture: str | None) -> JudgeFamily | None:
     clues = Clues(
-        file=path,
+        file=str(path),
         name=header.text("general.name"),
         layers=header.number(f"{architecture}.block_count"),
         chat_template=header.text("tokenizer.chat_template"),

@@ -14,6 +14,13 @@ def is_full(error):
     return getattr(error, "code", None) == "store_full" and "on the disk of the database server" in (error.hint or "")
 
 
+def log_changes(lab, primary):
+    """Have the log of changes begin file after file; raises once there is no room for another one."""
+    lab.database.run(primary, "SELECT pg_switch_wal(), pg_switch_wal()")
+    for number in range(3):
+        lab.database.run(primary, f"CREATE TABLE full_{number}(); SELECT pg_switch_wal()")
+
+
 def test_a_primary_without_room_is_named_and_left_and_comes_back_once_there_is_room(lab):
     primary, leader = lab.database.leader(), lab.leader()
     replicas = lab.api().get("/api/v1/replicas")["replicas"]
@@ -26,10 +33,7 @@ def test_a_primary_without_room_is_named_and_left_and_comes_back_once_there_is_r
         lab.wait_for("a refusal", lambda: any(is_full(error) for error in clients.writing.errors))
         # The log of changes cannot grow either: the server stops itself, and its standby is promoted.
         with pytest.raises(subprocess.CalledProcessError):
-            lab.database.run(primary, "SELECT pg_switch_wal(), pg_switch_wal()")
-            lab.database.run(primary, "CREATE TABLE one(); SELECT pg_switch_wal()")
-            lab.database.run(primary, "CREATE TABLE two(); SELECT pg_switch_wal()")
-            lab.database.run(primary, "CREATE TABLE three(); SELECT pg_switch_wal()")
+            log_changes(lab, primary)
         before = clients.acknowledged
         lab.wait_for("another primary", lambda: lab.database.roles().get(primary) != "leader")
         lab.wait_for("writes again", lambda: clients.acknowledged > before + 3)

@@ -80,10 +80,11 @@ def replicas(lab, model=None):
 
 def standing(lab):
     """What must not change; `None` when nobody answered in time."""
-    found = lab.summary()
-    if not found:
+    try:
+        found, running = lab.api().get("/api/v1/summary"), replicas(lab)
+    except (LlmgwError, Unreachable):
         return None
-    runs = sorted((one["id"], one["state"], one["attempt"], one["restart_count"]) for one in replicas(lab))
+    runs = sorted((one["id"], one["state"], one["attempt"], one["restart_count"]) for one in running)
     return found.get("leader"), found.get("epoch"), found["nodes"], runs
 
 
@@ -97,6 +98,7 @@ def is_ahead(lab, ahead):
 
 
 def test_an_hour_there_and_back_moves_nothing_but_the_times_of_events(lab, clock, leader, agent):
+    lab.wait_for("an answer", lambda: standing(lab) is not None)
     before = standing(lab)
     connects = agent.log.count('"link.connected"')
     assert before[0] == leader

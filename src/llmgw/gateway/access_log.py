@@ -38,6 +38,8 @@ class RequestLine(Value, frozen=True, kw_only=True, omit_defaults=True):
     cached_tokens: int | None = None
     completion_tokens: int | None = None
     retries: int = 0
+    guard: str | None = None
+    """What guardrails covered, as the header `x-llmgw-guard` has it."""
     code: str | None = None
 
 
@@ -70,6 +72,7 @@ class AccessLog:
             cached_tokens=meter.cached if meter.known else None,
             completion_tokens=meter.completion if meter.known else None,
             retries=call.retries,
+            guard=call.coverage,
         )
         self._add(line)
 

@@ -1,6 +1,7 @@
 """An engine's answer on its way to the client: a stream passed on, a plain answer handed over, one put together."""
 
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -8,6 +9,10 @@ from llmgw.gateway.ask import Ask
 from llmgw.gateway.assemble import Assembler, Incomplete
 from llmgw.gateway.call import Call
 from llmgw.gateway.errors import EngineError, error_event, from_engine
+from llmgw.gateway.guard.beside import Beside
+from llmgw.gateway.guard.guarded import Guarded
+from llmgw.gateway.guard.held_stream import HeldStream
+from llmgw.gateway.guard.plain_answer import PlainAnswer
 from llmgw.gateway.sse import EventSplitter, StreamFilter, events, payload
 from llmgw.relay.errors import AnswerTooLarge, UpstreamBroken, UpstreamError, UpstreamTimeout
 from llmgw.relay.forward import pipe
@@ -41,31 +46,40 @@ class Answerer:
         call.meter.begin(per_choice=kind == EngineKind.LLAMACPP)
         streamed = (response.header(b"content-type") or b"").startswith(_EVENT_STREAM)
         if not streamed:
-            await self._plain(call, response)
+            await self._plain(call, ask, response)
         elif ask.streams or ask.chat is None:
             await self._stream(call, ask, response)
         else:
-            await self._assembled(call, response, Assembler(chat=ask.chat))
+            await self._assembled(call, ask, response, Assembler(chat=ask.chat))
 
-    async def _plain(self, call: Call, response: UpstreamResponse) -> None:
+    async def _plain(self, call: Call, ask: Ask, response: UpstreamResponse) -> None:
         body = await response.read(MAX_PLAIN_BYTES, idle_timeout_s=self._idle_s)
         call.meter.read(body)
-        call.respond(response.status, [(b"content-type", response.header(b"content-type") or _JSON)], body)
+        kind = response.header(b"content-type") or _JSON
+        if ask.guard is None:
+            call.respond(response.status, [(b"content-type", kind)], body)
+        else:
+            ask.guard.later(PlainAnswer(ask.guard, response.status, kind, body).give)
 
     async def _stream(self, call: Call, ask: Ask, response: UpstreamResponse) -> None:
         exchange = call.exchange
         await response.begun()
+        guard = ask.guard
+        if guard is not None and guard.rules.holds_output:
+            await self._held(call, ask, response, guard)
+            return
+        if guard is not None:
+            await guard.opened()
         # From here on the client is promised an answer: what breaks now is told within the stream.
         call.status = response.status
         watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=call.first_token, on_gap=call.gap)
-        headers = [
-            (b"content-type", response.header(b"content-type") or _EVENT_STREAM),
-            (b"cache-control", b"no-cache"),
-            (b"x-accel-buffering", b"no"),
-            (b"x-request-id", call.request_id),
-        ]
+        headers = _stream_headers(call, response)
+        transform: Callable[[bytes], bytes] = watched
+        if guard is not None:
+            headers.append(guard.header())
+            transform = Beside(guard, watched) if guard.rules.output else watched
         try:
-            await pipe(response, exchange, headers=headers, transform=watched, idle_timeout_s=self._idle_s)
+            await pipe(response, exchange, headers=headers, transform=transform, idle_timeout_s=self._idle_s)
         except UpstreamError as error:
             if watched.done:
                 exchange.end()
@@ -77,7 +91,14 @@ class Answerer:
             exchange.write(error_event(f"{what} before its answer was complete", code=code))
             exchange.end()
 
-    async def _assembled(self, call: Call, response: UpstreamResponse, assembler: Assembler) -> None:
+    async def _held(self, call: Call, ask: Ask, response: UpstreamResponse, guard: Guarded) -> None:
+        """Pass a stream on as the rules let it; what is still held when the engine is done comes later."""
+        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=_nothing, on_gap=call.gap)
+        held = HeldStream(guard, response, watched, _stream_headers(call, response), usage=ask.wants_usage)
+        guard.later(held.run, held.flush)
+        await held.take(idle_timeout_s=self._idle_s)
+
+    async def _assembled(self, call: Call, ask: Ask, response: UpstreamResponse, assembler: Assembler) -> None:
         splitter = EventSplitter()
         last = 0.0
         async for piece in response.chunks(idle_timeout_s=self._idle_s):
@@ -98,7 +119,23 @@ class Answerer:
             body = assembler.result()
         except Incomplete as error:
             raise UpstreamBroken("the stream ended too early", answer_bytes=response.body_bytes) from error
-        call.respond(200, [(b"content-type", _JSON)], body)
+        if ask.guard is None:
+            call.respond(200, [(b"content-type", _JSON)], body)
+        else:
+            ask.guard.later(PlainAnswer(ask.guard, 200, _JSON, body).give)
+
+
+def _stream_headers(call: Call, response: UpstreamResponse) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", response.header(b"content-type") or _EVENT_STREAM),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-request-id", call.request_id),
+    ]
+
+
+def _nothing() -> None:
+    """Count nothing."""
 
 
 def _add(assembler: Assembler, data: bytes, response: UpstreamResponse) -> None:

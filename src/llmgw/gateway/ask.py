@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from msgspec import UNSET, Raw, UnsetType
 
 from llmgw.gateway.errors import ApiError
+from llmgw.gateway.guard.guarded import Guarded
 from llmgw.gateway.routes_view import LiveRoute
 from llmgw.schema.model import Role
 
@@ -29,6 +30,8 @@ class Ask:
     """The client wants usage in its stream."""
     chat: bool | None = None
     """Which shape is assembled from a stream; `None` for what is never streamed."""
+    guard: Guarded | None = None
+    """Set when guardrails apply."""
 
 
 def affinity_of(prompt: Raw | UnsetType) -> int:

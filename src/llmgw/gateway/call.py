@@ -30,13 +30,17 @@ class Call:
     """A request and how it fares."""
 
     __slots__ = (
+        "coverage",
+        "ended_at",
         "exchange",
         "first_token_at",
         "gap",
+        "held",
         "key",
         "label",
         "meter",
         "model",
+        "project",
         "replica",
         "request_id",
         "retries",
@@ -54,12 +58,24 @@ class Call:
         self.label = ""
         """Name of the route: `chat`, `completions`, `embeddings`, `models`; empty for other paths."""
         self.key: str | None = None
+        self.project: str | None = None
         self.model: str | None = None
         """Set once the model is known to exist: clients must not choose the labels of metrics."""
         self.replica: str | None = None
         self.retries = 0
         self.status = 0
         self.meter = UsageMeter()
+        self.held = False
+        """No byte may leave yet: a rule that must answer first has not."""
+        self.coverage: str | None = None
+        """What the rules covered, in the end."""
+        self.ended_at: float | None = None
+        """When the client had all of it, where work went on after that."""
+
+    def ended(self) -> None:
+        """Note that the client has all it gets."""
+        if self.ended_at is None:
+            self.ended_at = time.monotonic()
 
     def first_token(self) -> None:
         """Note the time to first token."""
@@ -76,7 +92,7 @@ class Call:
 
     def comment(self, text: str) -> None:
         """Tell a stream that its answer is on the way; begins it where nothing went out yet."""
-        if self.exchange.gone:
+        if self.exchange.gone or self.held:
             return
         if not self.exchange.started:
             self.status = 200

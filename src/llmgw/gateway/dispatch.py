@@ -8,6 +8,7 @@ from llmgw.gateway.ask import Ask
 from llmgw.gateway.call import Call
 from llmgw.gateway.errors import ApiError, upstream_failed, upstream_timeout
 from llmgw.gateway.hold import Holder
+from llmgw.gateway.linger import LINGER_S
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.retry import RetryBudget
 from llmgw.gateway.routes_view import LiveRoute, Target
@@ -16,9 +17,6 @@ from llmgw.relay.upstream import UpstreamPool, UpstreamResponse
 from llmgw.telemetry import log as logs
 
 MAX_RETRIES = 2
-LINGER_S = 120.0
-"""Longest time the slot of a request whose client left counts as busy. llama.cpp is told at once, but ends a prompt
-only between batches, beside other work only at its end: the slot is free once the engine closes the connection."""
 
 log = logs.get(__name__)
 

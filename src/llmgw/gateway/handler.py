@@ -11,6 +11,7 @@ from llmgw.gateway.call import CLIENT_LEFT, Call, RequestIds
 from llmgw.gateway.decode import check_type
 from llmgw.gateway.dispatch import Dispatcher
 from llmgw.gateway.errors import ApiError, model_not_found
+from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.surfaces import chat, completions, embeddings, models
@@ -34,15 +35,17 @@ class Handler:
         view: LiveView,
         authenticator: Authenticator,
         dispatcher: Dispatcher,
+        guard: Guard,
         counters: WorkerCounters,
-        access_log: AccessLog | None,
         *,
+        access_log: AccessLog | None,
         ids: RequestIds,
         any_role: bool = False,
     ) -> None:
         self._view = view
         self._authenticator = authenticator
         self._dispatcher = dispatcher
+        self._guard = guard
         self._counters = counters
         self._access_log = access_log
         self._any_role = any_role
@@ -79,7 +82,8 @@ class Handler:
             raise _no_such_path(request.path)
         call.label = models.LABEL if surface is None else surface.LABEL
         key = self._authenticator.check(request)
-        call.key = key.id if key else None
+        if key is not None:
+            call.key, call.project = key.id, key.project
         if surface is None:
             _only(request.method, _READS)
             call.respond(200, _JSON, models.answer(self._view, request.path))
@@ -97,7 +101,11 @@ class Handler:
         call.model = route.model
         if not self._any_role:
             refuse_role(route, surface.ROLES, surface.PATH)
-        await self._dispatcher.run(call, ask, route)
+        rules = self._guard.rules(call, route.model)
+        if rules is None:
+            await self._dispatcher.run(call, ask, route)
+        else:
+            await self._guard.run(call, ask, route, surface=surface, rules=rules, answer=self._dispatcher.run)
 
     def _crashed(self, call: Call) -> None:
         call.status = 500
@@ -105,7 +113,7 @@ class Handler:
             call.fail(ApiError(500, "this gateway failed; its log says why", code="internal", kind="server_error"))
 
     def _finished(self, call: Call) -> None:
-        now = time.monotonic()
+        now = call.ended_at or time.monotonic()
         if call.label:
             self._counters.finished(call, now)
             if self._access_log is not None:

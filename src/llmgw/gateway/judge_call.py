@@ -16,8 +16,8 @@ from llmgw.core.guard.judges.answer import judge_answer
 from llmgw.core.guard.judges.reply import JudgeReply, NoAnswer
 from llmgw.core.guard.outlook import View
 from llmgw.gateway.admit import Admission
-from llmgw.gateway.dispatch import LINGER_S
 from llmgw.gateway.errors import ApiError
+from llmgw.gateway.linger import LINGER_S
 from llmgw.gateway.routes_view import LiveRoute, LiveView, Target
 from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from llmgw.relay.upstream import UpstreamPool

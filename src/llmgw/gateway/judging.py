@@ -72,7 +72,7 @@ class Judging:
         """Ask about one window of an answer, shown after the newest turns of the request."""
         async with asyncio.TaskGroup() as group:
             for court, rules in courts(ask.rules).items():
-                group.create_task(self._ask_answer(scan, ask, court, asked, rules, heard))
+                group.create_task(self._ask_answer(scan, ask, court, asked, rules=rules, heard=heard))
 
     def room(self, court: Court) -> int:
         """Give the characters that a judge is shown at once."""
@@ -117,6 +117,7 @@ class Judging:
         ask: Ask,
         court: Court,
         asked: Conversation,
+        *,
         rules: tuple[BoundRule, ...],
         heard: Heard,
     ) -> None:

@@ -97,16 +97,16 @@ class WorkerCounters:
         """Give all of it, cumulative, without the gateway's name; the two gauges are told by the caller."""
         out: list[MetricSample] = []
         for (model, route, status), count in self._requests.items():
-            out.append(_sample(REQUESTS, count, model=model, route=route, status=str(status)))
-        out += [_sample(RETRIES, count, model=model) for model, count in self._retries.items()]
-        out += [_sample(TOKENS, n, model=model, direction=which) for (model, which), n in self._tokens.items()]
-        out += [_sample(IN_FLIGHT, count, model=model) for model, count in at_engines.items()]
-        out += [_sample(QUEUE_DEPTH, count, model=model) for model, count in waiting.items()]
+            out.append(sample(REQUESTS, count, model=model, route=route, status=str(status)))
+        out += [sample(RETRIES, count, model=model) for model, count in self._retries.items()]
+        out += [sample(TOKENS, n, model=model, direction=which) for (model, which), n in self._tokens.items()]
+        out += [sample(IN_FLIGHT, count, model=model) for model, count in at_engines.items()]
+        out += [sample(QUEUE_DEPTH, count, model=model) for model, count in waiting.items()]
         for (key, model, which), n in self._key_tokens.items():
-            out.append(_sample(KEY_TOKENS, n, key=key, model=model, direction=which))
+            out.append(sample(KEY_TOKENS, n, key=key, model=model, direction=which))
         for name, histograms in ((FIRST_TOKEN, self._first_token), (BETWEEN_TOKENS, self._between_tokens)):
             for model, histogram in histograms.items():
-                out += _histogram_samples(name, model, histogram)
+                out += histogram_samples(name, histogram, model=model)
         return tuple(out)
 
 
@@ -146,17 +146,19 @@ class GatewayTotals:
         )
 
 
-def _sample(name: str, value: float, **labels: str) -> MetricSample:
+def sample(name: str, value: float, **labels: str) -> MetricSample:
+    """Make one sample, without the gateway's name."""
     return MetricSample(name=name, labels=tuple(labels.items()), value=value)
 
 
-def _histogram_samples(name: str, model: str, histogram: Histogram) -> list[MetricSample]:
+def histogram_samples(name: str, histogram: Histogram, **labels: str) -> list[MetricSample]:
+    """Make the samples of one histogram."""
     out: list[MetricSample] = []
     below = 0
     counts, total = histogram.read()
     for bound, count in zip((*map(str, _BUCKETS), "+Inf"), counts, strict=True):
         below += count
-        out.append(_sample(f"{name}_bucket", below, model=model, le=bound))
-    out.append(_sample(f"{name}_sum", total, model=model))
-    out.append(_sample(f"{name}_count", below, model=model))
+        out.append(sample(f"{name}_bucket", below, **labels, le=bound))
+    out.append(sample(f"{name}_sum", total, **labels))
+    out.append(sample(f"{name}_count", below, **labels))
     return out

@@ -13,14 +13,21 @@ from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.call import RequestIds
 from llmgw.gateway.demand import replica_demand, worker_demand
 from llmgw.gateway.dispatch import Dispatcher
+from llmgw.gateway.guard.audit import Audit
+from llmgw.gateway.guard.guard import Guard
+from llmgw.gateway.guard.guard_counters import GuardCounters
+from llmgw.gateway.guard.judge_book import JudgeBook
+from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.handler import Handler
 from llmgw.gateway.hold import Holder
+from llmgw.gateway.judge_call import JudgeCaller
+from llmgw.gateway.judging import Judging
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.tls import GatewayTls, gateway_tls
-from llmgw.gateway.worker_link import Elsewhere, MasterMessage, WorkerLoad, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Elsewhere, MasterMessage, Quarantine, WorkerLoad, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
 from llmgw.relay.upstream import UpstreamPool
@@ -40,6 +47,11 @@ class Worker:
     upstreams: UpstreamPool
     access_log: AccessLog | None
     tls: GatewayTls | None
+    policies: LivePolicies
+    judges: JudgeBook
+    judge_caller: JudgeCaller
+    guard_counters: GuardCounters
+    audit: Audit
 
     def take(self, message: MasterMessage) -> None:
         """Take in a message of the master."""
@@ -49,6 +61,8 @@ class Worker:
             self.admission.recalled(message)
         elif isinstance(message, Elsewhere):
             self.view.take_elsewhere(message.in_flight)
+        elif isinstance(message, Quarantine):
+            self.policies.take_quarantine(message.judges, message.replicas)
         elif isinstance(message, ViewSnapshot):
             self.view.take_snapshot(message.view)
             self.admission.pump_all()
@@ -65,7 +79,9 @@ class Worker:
         return WorkerReport(
             demand=demand,
             replicas=replica_demand(self.view.targets(), now),
-            metrics=self.counters.samples(depths, in_flight),
+            metrics=(*self.counters.samples(depths, in_flight), *self.guard_counters.samples()),
+            judges=self.judges.reports(),
+            audit=self.audit.take(),
             urgent=urgent,
         )
 
@@ -75,6 +91,7 @@ class Worker:
 
     def close(self) -> None:
         """Drop connections to engines and write the last lines of the log."""
+        self.judge_caller.close()
         self.upstreams.close()
         if self.access_log is not None:
             self.access_log.flush()
@@ -85,7 +102,8 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     config = start.config
     tls = gateway_tls(config)
     authenticator = Authenticator(open_to_all=start.open_to_all)
-    view = LiveView(place=start.place, authenticator=authenticator)
+    policies = LivePolicies()
+    view = LiveView(place=start.place, authenticator=authenticator, policies=policies)
     if start.view is not None:
         view.take_snapshot(start.view)
     admission = Admission(
@@ -103,9 +121,16 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     dispatcher = Dispatcher(
         admission, holder, upstreams, answerer, counters, first_byte_timeout_s=config.first_byte_timeout_s
     )
+    caller = JudgeCaller(view, admission, upstreams, sick=policies.sick)
+    judges = JudgeBook(caller.waiting)
+    guard_counters, audit = GuardCounters(), Audit()
+    judging = Judging(caller, family=policies.family, quarantined=policies.quarantined)
+    guard = Guard(policies, judging, judges, guard_counters, audit)
     access_log = AccessLog() if config.log_level in _LOGS_REQUESTS else None
     ids = RequestIds()
-    handler = Handler(view, authenticator, dispatcher, counters, access_log, ids=ids, any_role=start.any_role)
+    handler = Handler(
+        view, authenticator, dispatcher, guard, counters, access_log=access_log, ids=ids, any_role=start.any_role
+    )
     refusals = Refusals(ids, counters, access_log)
     worker = Worker(
         server=HttpServer(handler, limits_of(config), refusals.body, error_headers=refusals.headers),
@@ -115,6 +140,11 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         upstreams=upstreams,
         access_log=access_log,
         tls=tls,
+        policies=policies,
+        judges=judges,
+        judge_caller=caller,
+        guard_counters=guard_counters,
+        audit=audit,
     )
     return worker
 

@@ -9,7 +9,7 @@ import msgspec
 from llmgw.config.gateway import GatewayConfig
 from llmgw.gateway.permits import Grant, Recall, Returned, Want
 from llmgw.link.frames import FrameError, pack, read_frame
-from llmgw.schema.demand import MetricSample, ModelDemand, ReplicaDemand
+from llmgw.schema.demand import AuditEntry, JudgeReport, MetricSample, ModelDemand, ReplicaDemand
 from llmgw.schema.link import ViewDelta, ViewSnapshot
 from llmgw.schema.value import Value
 from llmgw.schema.view import View
@@ -44,6 +44,9 @@ class WorkerReport(Value, frozen=True, kw_only=True, tag="worker_report"):
     demand: dict[str, ModelDemand] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
     replicas: dict[str, ReplicaDemand] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
     metrics: tuple[MetricSample, ...] = ()
+    judges: dict[str, JudgeReport] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    audit: tuple[AuditEntry, ...] = ()
+    """Records since the last report."""
     urgent: bool = False
     """Requests begin to wait for a model that must be started: tell the control plane now."""
 
@@ -60,7 +63,14 @@ class Elsewhere(Value, frozen=True, kw_only=True, tag="elsewhere"):
     in_flight: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
 
 
-MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Grant | Recall | Stop
+class Quarantine(Value, frozen=True, kw_only=True, tag="quarantine"):
+    """Master to worker: judges that give wrong verdicts, with what they do, and single replicas that do."""
+
+    judges: dict[str, str] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    replicas: tuple[str, ...] = ()
+
+
+MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Quarantine | Grant | Recall | Stop
 WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llmgw.config.gateway import GatewayConfig
@@ -13,9 +13,20 @@ from llmgw.gateway.routes_view import pools_of, with_snapshot
 from llmgw.gateway.wiring import build_worker
 from llmgw.gateway.worker_link import WorkerReport, WorkerStart
 from llmgw.relay.upstream import Endpoint, UpstreamPool, UpstreamResponse
+from llmgw.schema.guard.judge import JudgeFamily
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.link import ViewSnapshot
 from llmgw.schema.model import Role
-from llmgw.schema.view import KeyEntry, KeysSection, Route, RouteReplica, RoutesSection, View
+from llmgw.schema.view import (
+    JudgeEntry,
+    KeyEntry,
+    KeysSection,
+    PoliciesSection,
+    Route,
+    RouteReplica,
+    RoutesSection,
+    View,
+)
 
 HASH_KEY = b"\x05" * 32
 SECRET = "lk_ABCDEFGHtheRestOfIt"  # noqa: S105 (made up, for tests)
@@ -59,9 +70,24 @@ def a_route(
     )
 
 
-def a_view(*routes: Route, version: int = 1, keys: KeysSection | None = KEYS, source: str = "c1") -> View:
+def a_view(
+    *routes: Route,
+    version: int = 1,
+    keys: KeysSection | None = KEYS,
+    source: str = "c1",
+    policies: PoliciesSection | None = None,
+) -> View:
     """Make a view; everybody with `SECRET` is let in."""
-    return View(source=source, routes=RoutesSection(version=version, routes=routes), keys=keys)
+    return View(source=source, routes=RoutesSection(version=version, routes=routes), keys=keys, policies=policies)
+
+
+def policies_of(
+    *policies: StoredPolicy, judges: Mapping[str, JudgeFamily | None] | None = None, version: int = 1
+) -> PoliciesSection:
+    """Make a section of policies; the judge is `guard`, a small Llama Guard."""
+    named = {"guard": JudgeFamily.LLAMA_GUARD_3_1B} if judges is None else judges
+    entries = tuple(JudgeEntry(model=model, family=family) for model, family in named.items())
+    return PoliciesSection(version=version, policies=policies, judges=entries)
 
 
 class Answer:
@@ -107,9 +133,9 @@ class Room:
         self.worker.close()
         await asyncio.sleep(0)
 
-    def change(self, *routes: Route, keys: KeysSection | None = None) -> None:
+    def change(self, *routes: Route, keys: KeysSection | None = None, policies: PoliciesSection | None = None) -> None:
         """Give the worker another view, as the master does."""
-        self.view = with_snapshot(self.view, a_view(*routes, keys=keys))
+        self.view = with_snapshot(self.view, a_view(*routes, keys=keys, policies=policies))
         self.worker.take(ViewSnapshot(view=self.view))
         self._carry_out(self.ledger.set_pools(pools_of(self.view)))
 

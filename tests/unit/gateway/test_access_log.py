@@ -21,6 +21,7 @@ async def test_lines_are_collected_and_written_whole():
         replica="r1",
         retries=0,
         meter=UsageMeter(),
+        coverage="allowed",
     )
     log.finished(call, 1.5)
     log.finished(call, 2.5)

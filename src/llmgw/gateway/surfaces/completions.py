@@ -1,7 +1,12 @@
 """`POST /v1/completions`."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
+from llmgw.core.guard.openai_turns import completion_conversation
+from llmgw.core.guard.turns import Conversation
 from llmgw.gateway.ask import Ask, affinity_of
 from llmgw.gateway.body import generation_body, wants_usage
 from llmgw.gateway.decode import decoded
@@ -27,3 +32,8 @@ def read(raw: bytes) -> Ask:
         wants_usage=wants_usage(request),
         chat=False,
     )
+
+
+def conversation(body: Mapping[str, Any]) -> Conversation:
+    """Give all texts of a decoded body that reach the model."""
+    return completion_conversation(body)

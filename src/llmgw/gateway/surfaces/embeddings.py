@@ -1,7 +1,12 @@
 """`POST /v1/embeddings`. Never streamed, by any engine: request and answer stay as they are."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
+from llmgw.core.guard.openai_turns import completion_conversation
+from llmgw.core.guard.turns import Conversation
 from llmgw.gateway.ask import Ask, affinity_of
 from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
@@ -18,3 +23,8 @@ def read(raw: bytes) -> Ask:
     """Read a request. Raises `ApiError` 400."""
     request = decoded(raw, _DECODE)
     return Ask(model=request.model, path=PATH, body=lambda _kind, _context: raw, affinity=affinity_of(request.input))
+
+
+def conversation(body: Mapping[str, Any]) -> Conversation:
+    """Give all texts of a decoded body that reach the model."""
+    return completion_conversation({"prompt": body.get("input")})

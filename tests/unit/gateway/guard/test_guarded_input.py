@@ -16,16 +16,6 @@ from llmgw.testing.scripted_judge import WORD
 HEADER = b"x-llmgw-guard"
 
 
-def counted(court, name, **labels):
-    """Add up the samples of a metric that have these labels."""
-    samples = court.room.worker.report().metrics
-    return sum(one.value for one in samples if one.name == name and labels.items() <= dict(one.labels).items())
-
-
-def audit(court):
-    return court.room.worker.report().audit
-
-
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_pattern_refuses_before_the_engine_is_asked(court, stream):
     court.rules(rule(pattern="dragon", action=Action.BLOCK, name="no-dragons"))
@@ -85,8 +75,8 @@ async def test_flags_never_delay_and_are_recorded_after(court):
     answer = await court.room.chat(text=WORD)
     assert answer.status == 200
     assert b"texts=0" in answer.headers[HEADER]
-    entries = []
-    await until(lambda: bool(entries.extend(audit(court)) or entries))
+    await until(lambda: bool(court.audit()))
+    entries = court.audit()
     assert header(entries[0].coverage).startswith("flagged; rules=1; texts=1")
     assert entries[0].key == "lk_ABCDEFGH"
     assert entries[0].surface == "chat"
@@ -148,8 +138,8 @@ async def test_a_failing_judge_never_says_safe(court, trouble, kind, again):
     assert answer.error["code"] == "guard_unavailable"
     assert answer.headers[b"x-should-retry"] == again
     assert (b"retry-after" in answer.headers) == (again == b"true")
-    report = court.room.worker.report()
-    (entry,) = report.audit
+    await until(lambda: bool(court.audit()))
+    (entry,) = court.audit()
     assert entry.coverage.scans[0].failure == kind
     assert entry.coverage.scans[0].characters == 0
 
@@ -162,7 +152,7 @@ async def test_a_rule_that_fails_open_lets_pass_and_every_bypass_is_counted(cour
         answer = await court.room.chat()
         assert answer.status == 200
         assert b"failed=1; bypassed=1" in answer.headers[HEADER]
-    await until(lambda: counted(court, "llmgw_guard_bypasses", failure="timeout") == 3)
+    await until(lambda: court.counted("llmgw_guard_bypasses", failure="timeout") == 3)
 
 
 async def test_a_client_that_leaves_ends_the_questions_about_it(court):

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
@@ -113,6 +114,18 @@ class DeleteEnrolment(Value, frozen=True, kw_only=True, tag=True):
     id: str
 
 
+class PutPolicy(Value, frozen=True, kw_only=True, tag=True):
+    """Insert or replace a policy of the guardrails."""
+
+    policy: StoredPolicy
+
+
+class DeletePolicy(Value, frozen=True, kw_only=True, tag=True):
+    """Delete a policy; no-op when absent."""
+
+    name: str
+
+
 class PutSetting(Value, frozen=True, kw_only=True, tag=True):
     """Insert or replace a cluster setting."""
 
@@ -147,6 +160,8 @@ Write = (
     | DeleteJoinToken
     | PutEnrolment
     | DeleteEnrolment
+    | PutPolicy
+    | DeletePolicy
     | PutSetting
     | AppendEvent
     | ReplaceAll
@@ -178,6 +193,9 @@ class Store(Protocol):
 
     async def load_trust(self) -> Trust:
         """Read join tokens and the machines that joined."""
+
+    async def load_policies(self) -> tuple[StoredPolicy, ...]:
+        """Read the policies of the guardrails, by name."""
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

@@ -12,6 +12,7 @@ from llmgw.ports import (
     DeleteJoinToken,
     DeleteModel,
     DeleteNode,
+    DeletePolicy,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
@@ -20,6 +21,7 @@ from llmgw.ports import (
     PutJoinToken,
     PutModel,
     PutNode,
+    PutPolicy,
     PutReplica,
     PutSetting,
     PutStatus,
@@ -27,6 +29,8 @@ from llmgw.ports import (
 from llmgw.schema.device import Device
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event, Severity
+from llmgw.schema.guard.policy import Policy, StoredPolicy
+from llmgw.schema.guard.rule import Action, Rule
 from llmgw.schema.identity import Enrolment, JoinToken, Part, Trust
 from llmgw.schema.key import AdminRole, AdminToken, ApiKey
 from llmgw.schema.lease import Fence
@@ -100,6 +104,10 @@ JOIN_TOKEN = JoinToken(
     id="lj_12345678", hash="ef" * 32, part=Part.NODE, name="n1", created_at=AT, created_by=TOKEN.id, expires_at=AT
 )
 ENROLMENT = Enrolment(part=Part.NODE, name="n1", joined_at=AT)
+POLICY = StoredPolicy(
+    policy=Policy(name="all", attach="all", rules=(Rule(name="no-keys", secrets="all", action=Action.BLOCK),)),
+    changed_at=AT,
+)
 EVERYTHING = (
     PutNode(node=NODE),
     PutModel(model=MODEL),
@@ -109,6 +117,7 @@ EVERYTHING = (
     PutAdminToken(token=TOKEN),
     PutJoinToken(token=JOIN_TOKEN),
     PutEnrolment(enrolment=ENROLMENT),
+    PutPolicy(policy=POLICY),
     PutSetting(name="hash_key", value="00ff"),
 )
 
@@ -122,6 +131,7 @@ async def test_a_new_store_is_empty(store):
     assert await store.load_keys() == ()
     assert await store.load_admin_tokens() == ()
     assert await store.load_trust() == Trust()
+    assert await store.load_policies() == ()
     assert await store.load_settings() == {}
     assert await store.load_events(limit=10) == ()
 
@@ -135,6 +145,7 @@ async def test_what_was_written_is_read_back_equal(store, lead):
     assert await store.load_keys() == (KEY,)
     assert await store.load_admin_tokens() == (TOKEN,)
     assert await store.load_trust() == Trust(tokens=(JOIN_TOKEN,), enrolments=(ENROLMENT,))
+    assert await store.load_policies() == (POLICY,)
     assert await store.load_settings() == {"hash_key": "00ff"}
 
 
@@ -143,6 +154,16 @@ async def test_join_tokens_and_machines_that_joined_can_be_forgotten(store, lead
     await store.leader(lead("a")).apply((DeleteJoinToken(id=JOIN_TOKEN.id), DeleteEnrolment(id=ENROLMENT.id)))
 
     assert await store.load_trust() == Trust()
+
+
+async def test_policies_are_replaced_and_deleted_by_name(store, lead):
+    await store.leader(lead("a")).apply(EVERYTHING)
+    changed = replace(POLICY, revision=2)
+    await store.leader(lead("a")).apply((PutPolicy(policy=changed),))
+    assert await store.load_policies() == (changed,)
+
+    await store.leader(lead("a")).apply((DeletePolicy(name=POLICY.policy.name),))
+    assert await store.load_policies() == ()
 
 
 async def test_unknown_stays_unknown_and_none_found_stays_none_found(store, lead):

@@ -44,3 +44,5 @@ async def test_a_backup_of_any_release_restores(file):
     assert [token.name for token in await store.load_admin_tokens()] == ["root"]
     assert (await store.load_settings())["hash_key"] == "00ff"
     assert [event.message for event in await store.load_events(limit=9)] == ["second", "first"]
+    policies = {stored.policy.name: stored.revision for stored in await store.load_policies()}
+    assert policies == ({"secrets": 3} if found.content.schema >= "0004" else {})

@@ -13,11 +13,13 @@ from llmgw.ports import (
     Clock,
     DeleteEnrolment,
     DeleteJoinToken,
+    DeletePolicy,
     FleetRows,
     PutAdminToken,
     PutApiKey,
     PutEnrolment,
     PutJoinToken,
+    PutPolicy,
     PutSetting,
     ReplaceAll,
     Store,
@@ -26,6 +28,7 @@ from llmgw.ports import (
 from llmgw.schema.backup import Observing
 from llmgw.schema.demand import MetricSample, ModelDemand
 from llmgw.schema.errors import LlmgwError, NoLeader, StoreFull, StoreUnavailable
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Enrolment, Identity, JoinToken
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseStatus, Standing
@@ -84,6 +87,7 @@ class Fleet:
         self._admin_tokens: dict[str, AdminToken] = {}
         self._join_tokens: dict[str, JoinToken] = {}
         self._enrolments: dict[str, Enrolment] = {}
+        self._policies: dict[str, StoredPolicy] = {}
         self._settings: dict[str, str] = {}
         self._writing = asyncio.Lock()
         self._changing: set[asyncio.Future[None]] = set()
@@ -132,6 +136,11 @@ class Fleet:
     def enrolment(self, identity: Identity) -> Enrolment | None:
         """Give when a machine joined; `None` when it never did, or was removed."""
         return self._enrolments.get(f"{identity.part}/{identity.name}")
+
+    @property
+    def policies(self) -> tuple[StoredPolicy, ...]:
+        """Policies of the guardrails, by name."""
+        return tuple(self._policies[name] for name in sorted(self._policies))
 
     @property
     def hash_key(self) -> bytes:
@@ -308,6 +317,7 @@ class Fleet:
             settings = await self._store.load_settings()
             tokens = await self._store.load_admin_tokens()
             trust = await self._store.load_trust()
+            policies = await self._store.load_policies()
             keys = await self._store.load_keys()
             rows = await self._store.load_fleet()
         self._rows = ordered(rows)
@@ -316,6 +326,7 @@ class Fleet:
         self._api_keys = {key.id: key for key in keys}
         self._join_tokens = {token.id: token for token in trust.tokens}
         self._enrolments = {enrolment.id: enrolment for enrolment in trust.enrolments}
+        self._policies = {stored.policy.name: stored for stored in policies}
         self._version = version
         self._epoch = None if fence is None else fence.epoch
         self._doubt = False
@@ -342,7 +353,7 @@ class Fleet:
             raise _refusal(self._lease.status())
         return fence
 
-    def _fold(self, writes: Sequence[Write]) -> None:
+    def _fold(self, writes: Sequence[Write]) -> None:  # noqa: C901 - a table of writes, one line each
         self._rows = fold(self._rows, writes)
         for write in writes:
             match write:
@@ -358,6 +369,10 @@ class Fleet:
                     self._enrolments[enrolment.id] = enrolment
                 case DeleteEnrolment(id=enrolment_id):
                     self._enrolments.pop(enrolment_id, None)
+                case PutPolicy(policy=policy):
+                    self._policies[policy.policy.name] = policy
+                case DeletePolicy(name=name):
+                    self._policies.pop(name, None)
                 case PutSetting(name=name, value=value):
                     self._settings[name] = value
                 case _:

@@ -13,6 +13,7 @@ from llmgw.core.backup import too_new
 from llmgw.schema.backup import Cell, Content, Row
 from llmgw.schema.errors import InvalidInput, StoreError
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Enrolment, JoinToken
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.model import Model, ModelStatus
@@ -38,6 +39,7 @@ KINDS: Mapping[str, type[Value]] = {
     "admin_tokens": AdminToken,
     "join_tokens": JoinToken,
     "enrolments": Enrolment,
+    "policies": StoredPolicy,
     "events": Event,
 }
 """What the column `body` of each table holds."""

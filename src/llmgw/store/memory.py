@@ -16,6 +16,7 @@ from llmgw.ports import (
     DeleteJoinToken,
     DeleteModel,
     DeleteNode,
+    DeletePolicy,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
@@ -24,6 +25,7 @@ from llmgw.ports import (
     PutJoinToken,
     PutModel,
     PutNode,
+    PutPolicy,
     PutReplica,
     PutSetting,
     PutStatus,
@@ -33,6 +35,7 @@ from llmgw.ports import (
 from llmgw.schema.backup import Content, Row
 from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence, LeaseRow
@@ -82,6 +85,10 @@ class MemoryStore:
             "load_trust",
             lambda rows: Trust(tokens=_by_id(rows.tables.join_tokens), enrolments=_by_id(rows.tables.enrolments)),
         )
+
+    async def load_policies(self) -> tuple[StoredPolicy, ...]:
+        """Read the policies of the guardrails, by name."""
+        return await self._rows.run("load_policies", lambda rows: _by_id(rows.tables.policies))
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""
@@ -199,6 +206,7 @@ class _Tables:
     admin_tokens: dict[str, AdminToken] = field(default_factory=dict)
     join_tokens: dict[str, JoinToken] = field(default_factory=dict)
     enrolments: dict[str, Enrolment] = field(default_factory=dict)
+    policies: dict[str, StoredPolicy] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     events: dict[int, Event] = field(default_factory=dict)
     last_seq: int = 0
@@ -249,6 +257,10 @@ class _Tables:
                 self.enrolments[enrolment.id] = enrolment
             case DeleteEnrolment(id=enrolment_id):
                 self.enrolments.pop(enrolment_id, None)
+            case PutPolicy(policy=policy):
+                self.policies[policy.policy.name] = policy
+            case DeletePolicy(name=name):
+                self.policies.pop(name, None)
             case PutSetting(name=name, value=value):
                 self.settings[name] = value
             case AppendEvent(event=event):

@@ -10,6 +10,7 @@ from llmgw.ports import FleetRows, ReplaceAll, Write
 from llmgw.schema.backup import Content
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
@@ -78,6 +79,10 @@ class SqlStore:
     async def load_trust(self) -> Trust:
         """Read join tokens and the machines that joined."""
         return await self._calls.run("load_trust", statements.load_trust, write=False)
+
+    async def load_policies(self) -> tuple[StoredPolicy, ...]:
+        """Read the policies of the guardrails, by name."""
+        return await self._calls.run("load_policies", statements.load_policies, write=False)
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

@@ -14,6 +14,7 @@ from llmgw.ports import (
     DeleteJoinToken,
     DeleteModel,
     DeleteNode,
+    DeletePolicy,
     DeleteReplica,
     FleetRows,
     PutAdminToken,
@@ -22,6 +23,7 @@ from llmgw.ports import (
     PutJoinToken,
     PutModel,
     PutNode,
+    PutPolicy,
     PutReplica,
     PutSetting,
     PutStatus,
@@ -30,6 +32,7 @@ from llmgw.ports import (
 )
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Enrolment, JoinToken, Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
@@ -72,6 +75,11 @@ def load_trust(connection: Connection) -> Trust:
         tokens=_all(connection, tables.join_tokens, JoinToken),
         enrolments=_all(connection, tables.enrolments, Enrolment),
     )
+
+
+def load_policies(connection: Connection) -> tuple[StoredPolicy, ...]:
+    """Read the policies of the guardrails."""
+    return _all(connection, tables.policies, StoredPolicy)
 
 
 def load_settings(connection: Connection) -> dict[str, str]:
@@ -182,6 +190,10 @@ def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901, P
             return ((tables.enrolments, enrolment.id, _body(enrolment)),)
         case DeleteEnrolment(id=enrolment_id):
             return ((tables.enrolments, enrolment_id, None),)
+        case PutPolicy(policy=policy):
+            return ((tables.policies, policy.policy.name, _body(policy)),)
+        case DeletePolicy(name=name):
+            return ((tables.policies, name, None),)
         case PutSetting(name=name, value=value):
             return ((tables.settings, name, {"value": value}),)
         case AppendEvent() | ReplaceAll():

@@ -21,6 +21,7 @@ admin_tokens = _values("admin_tokens")
 control_planes = _values("control_planes")
 join_tokens = _values("join_tokens")
 enrolments = _values("enrolments")
+policies = _values("policies")
 settings = Table("settings", metadata, Column("id", String, primary_key=True), Column("value", String, nullable=False))
 events = Table(
     "events",

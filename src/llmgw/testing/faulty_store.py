@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from llmgw.ports import FleetRows, LeaderStore, Write
 from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Trust
 from llmgw.schema.key import AdminToken, ApiKey
 from llmgw.schema.lease import Fence
@@ -41,6 +42,10 @@ class FaultyStore:
     async def load_trust(self) -> Trust:
         """Read join tokens and the machines that joined."""
         return await self._store.load_trust()
+
+    async def load_policies(self) -> tuple[StoredPolicy, ...]:
+        """Read the policies."""
+        return await self._store.load_policies()
 
     async def load_settings(self) -> dict[str, str]:
         """Read the settings."""

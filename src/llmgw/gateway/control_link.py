@@ -65,6 +65,11 @@ class ControlLink:
             await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))  # noqa: S311 (jitter is no secret)
             wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 
+    @property
+    def connected(self) -> bool:
+        """True while there is somebody to send to."""
+        return self._writer is not None and not self._writer.is_closing()
+
     def send(self, message: GatewayReport | RenewCertificate) -> None:
         """Send a message, if there is somebody to send it to: the next one says it all again."""
         if self._writer is not None and not self._writer.is_closing():

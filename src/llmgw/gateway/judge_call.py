@@ -37,8 +37,8 @@ _STRANGER = frozenset({401, 403})
 _HEADERS = ((b"content-type", b"application/json"),)
 
 
-class _Failed(Exception):
-    """A replica gave no answer. `elsewhere`: another one may."""
+class JudgeFailed(Exception):
+    """A replica gave no answer. `answer` says why, `elsewhere` that another one may give one."""
 
     def __init__(self, failure: FailureKind, detail: str, *, elsewhere: bool = False) -> None:
         super().__init__(detail)
@@ -120,7 +120,7 @@ class JudgeCaller:
             return NoAnswer(kind, f"{words} within {timeout_s:g} s"), None
         try:
             return task.result()
-        except _Failed as failed:
+        except JudgeFailed as failed:
             return failed.answer, None
 
     async def _ask_in_turn(
@@ -131,48 +131,55 @@ class JudgeCaller:
             try:
                 place = await self._admission.enter(self._admission.now(route), affinity=0, tried=tried)
             except ApiError as error:
-                raise _Failed(_kind_of(error), str(error)) from error
+                raise JudgeFailed(_kind_of(error), str(error)) from error
             with place as target:
                 asking.reached = True
                 try:
-                    return await self._attempt(target, prompt, deadline - time.monotonic()), target
-                except _Failed as failed:
+                    return await put(self._pool, target, prompt, timeout_s=deadline - time.monotonic()), target
+                except JudgeFailed as failed:
                     failure = failed
             tried |= {target.id}
             untried = any(other.id not in tried for other in self._admission.now(route).targets)
             if not failure.elsewhere or not untried or len(tried - sick) >= TRIES:
                 raise failure
 
-    async def _attempt(self, target: Target, prompt: JudgePrompt, timeout_s: float) -> bytes:
-        try:
-            response = await self._pool.request(
-                target.endpoint,
-                method="POST",
-                path=target.prefix + prompt.path,
-                headers=(*_HEADERS, *target.headers),
-                body=_ENCODE({"model": target.model, **prompt.body}),
-                first_byte_timeout_s=max(timeout_s, 0.001),
-                linger_s=LINGER_S if target.slots is not None else 0.0,
-            )
-            try:
-                body = await response.read(MAX_ANSWER_BYTES)
-            finally:
-                response.close()
-                await response.left()
-        except UpstreamTimeout as error:
-            raise _Failed(FailureKind.TIMEOUT, "it did not answer in time") from error
-        except UpstreamUnreachable as error:
-            target.failed(time.monotonic())
-            raise _Failed(FailureKind.UNREACHABLE, "its engine takes no connections", elsewhere=True) from error
-        except UpstreamError as error:
-            raise _Failed(FailureKind.UNREACHABLE, "its engine broke off its answer", elsewhere=True) from error
-        _refuse(response.status, body, target)
-        return body
-
     def _ended(self, task: "asyncio.Task[tuple[bytes, Target]]") -> None:
         self._open.discard(task)
         if not task.cancelled():
             task.exception()  # read by whoever asked, or given up
+
+
+async def put(
+    pool: UpstreamPool, target: Target, prompt: JudgePrompt, *, timeout_s: float, lingers: bool = True
+) -> bytes:
+    """Put a question to one replica and give its answer. Raises `JudgeFailed`.
+
+    With `lingers` a question that is given up ends once the engine let go of it: its slot is taken until then.
+    """
+    try:
+        response = await pool.request(
+            target.endpoint,
+            method="POST",
+            path=target.prefix + prompt.path,
+            headers=(*_HEADERS, *target.headers),
+            body=_ENCODE({"model": target.model, **prompt.body}),
+            first_byte_timeout_s=max(timeout_s, 0.001),
+            linger_s=LINGER_S if lingers and target.slots is not None else 0.0,
+        )
+        try:
+            body = await response.read(MAX_ANSWER_BYTES)
+        finally:
+            response.close()
+            await response.left()
+    except UpstreamTimeout as error:
+        raise JudgeFailed(FailureKind.TIMEOUT, "it did not answer in time") from error
+    except UpstreamUnreachable as error:
+        target.failed(time.monotonic())
+        raise JudgeFailed(FailureKind.UNREACHABLE, "its engine takes no connections", elsewhere=True) from error
+    except UpstreamError as error:
+        raise JudgeFailed(FailureKind.UNREACHABLE, "its engine broke off its answer", elsewhere=True) from error
+    _refuse(response.status, body, target)
+    return body
 
 
 class _Asking:
@@ -188,15 +195,15 @@ def _refuse(status: int, body: bytes, target: Target) -> None:
         return
     if status in _STRANGER:
         target.failed(time.monotonic())
-        raise _Failed(FailureKind.UNREACHABLE, "its engine does not accept this gateway's key", elsewhere=True)
+        raise JudgeFailed(FailureKind.UNREACHABLE, "its engine does not accept this gateway's key", elsewhere=True)
     if status == _TOO_MANY:
-        raise _Failed(FailureKind.OVERLOADED, "its engine has no room", elsewhere=True)
+        raise JudgeFailed(FailureKind.OVERLOADED, "its engine has no room", elsewhere=True)
     if status == _LOADING:
-        raise _Failed(FailureKind.UNREACHABLE, "its engine is not ready", elsewhere=True)
+        raise JudgeFailed(FailureKind.UNREACHABLE, "its engine is not ready", elsewhere=True)
     if status >= _FAULT:
-        raise _Failed(FailureKind.UNREACHABLE, f"its engine failed with status {status}", elsewhere=True)
+        raise JudgeFailed(FailureKind.UNREACHABLE, f"its engine failed with status {status}", elsewhere=True)
     words = "the conversation does not fit its context" if b"exceed_context" in body else f"it refuses with {status}"
-    raise _Failed(FailureKind.MISCONFIGURED, words)
+    raise JudgeFailed(FailureKind.MISCONFIGURED, words)
 
 
 def _kind_of(error: ApiError) -> FailureKind:

@@ -84,7 +84,7 @@ class Judging:
         results, longest = [], 0.0
         for canary in CANARIES:
             reply = await self._reply(court._replace(timeout_s=CANARY_TIMEOUT_S), canary.view, canary=True)
-            results.append(_result(canary, reply))
+            results.append(canary_result(canary, reply))
             longest = max(longest, reply.seconds)
         return diagnose(results), longest
 
@@ -151,6 +151,7 @@ class Judging:
         return self._adapters[key]
 
 
-def _result(canary: Canary, reply: JudgeReply) -> CanaryResult:
+def canary_result(canary: Canary, reply: JudgeReply) -> CanaryResult:
+    """Say what a judge's reply to a canary means."""
     plain = Rule(name="canary", judge="canary", action=Action.BLOCK)
     return CanaryResult(canary, reply.verdict(plain), reply.empty)

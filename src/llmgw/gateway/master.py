@@ -9,6 +9,9 @@ import msgspec
 
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.demand import ended_demand, total_demand, total_replicas
+from llmgw.gateway.guard.audit import Audit
+from llmgw.gateway.guard.canary_rounds import CanaryRounds
+from llmgw.gateway.guard.judge_book import total_judges
 from llmgw.gateway.metrics import GatewayTotals
 from llmgw.gateway.permits import Orders, PermitLedger, Returned, Want
 from llmgw.gateway.renewal import Renewal
@@ -21,7 +24,7 @@ from llmgw.gateway.worker_link import Stop, WorkerLoad, WorkerMessage, WorkerRea
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
 from llmgw.link.renewed import follow_renewals
-from llmgw.schema.demand import DemandReport, ModelDemand, ReplicaDemand
+from llmgw.schema.demand import DemandReport, JudgeReport, ModelDemand, ReplicaDemand
 from llmgw.schema.link import ControlMessage, GatewayReport, Renewed, ViewDelta, ViewSnapshot
 from llmgw.schema.view import View
 from llmgw.telemetry import log as logs
@@ -75,6 +78,11 @@ class Master:
         self._shared = share(self._broadcast) if share else None
         if self._shared is not None:
             self._shared.take(start.view)
+        doors = None if tls is None else tls.doors
+        self._canaries = CanaryRounds(start.place, start.config.name, self._broadcast, doors=doors)
+        self._canaries.take(start.view)
+        self._judges: dict[int, dict[str, JudgeReport]] = {}
+        self._audit = Audit()
         self._unsaved: str | None = None
         self._numbers = 0
         self._reports = 0
@@ -90,6 +98,7 @@ class Master:
             if self._control is not None:
                 others.append(tasks.create_task(self._control.run()))
                 others.append(tasks.create_task(self._silent.run()))
+                others.append(tasks.create_task(self._canaries.run()))
             if self._shared is not None:
                 others.append(tasks.create_task(self._shared.run()))
             if self._tls is not None:
@@ -138,6 +147,7 @@ class Master:
         worker.link.send(_with_view(self._start, self._view))
         if self._shared is not None:
             worker.link.send(self._shared.elsewhere)
+        worker.link.send(self._canaries.quarantine)
         self._carry_out(self._ledger.join(worker.number))
         if self._stopping.is_set():
             worker.link.send(Stop())
@@ -148,6 +158,7 @@ class Master:
             worker.link.close()
             self._totals.ended(worker.number)
             self._replicas.pop(worker.number, None)
+            self._judges.pop(worker.number, None)
             if self._shared is not None:
                 self._shared.heard(worker.number, {})
             self._ended_demand = ended_demand(self._ended_demand, self._demand.pop(worker.number, {}))
@@ -183,6 +194,8 @@ class Master:
         elif isinstance(message, WorkerReport):
             self._demand[worker.number] = message.demand
             self._replicas[worker.number] = message.replicas
+            self._judges[worker.number] = message.judges
+            self._audit.add(message.audit)
             self._totals.report(worker.number, message.metrics)
             if message.urgent and self._control is not None:
                 self._control.send(GatewayReport(report=self.report()))
@@ -218,6 +231,7 @@ class Master:
         self._silent.take(view)
         if self._shared is not None:
             self._shared.take(view)
+        self._canaries.take(view)
         self._broadcast(message)  # before permits: a worker must know a replica before it may ask it
         self._carry_out(self._ledger.set_pools(pools_of(view)))
         self._dirty.set()
@@ -247,6 +261,7 @@ class Master:
     def report(self) -> DemandReport:
         """Sum up demand and metrics of all workers."""
         self._reports += 1
+        heard = self._control is not None and self._control.connected
         return DemandReport(
             gateway=self._config.name,
             seq=self._reports,
@@ -256,6 +271,8 @@ class Master:
                 view_unsaved=self._unsaved is not None,
                 peers=None if self._shared is None else self._shared.peers(),
             ),
+            judges=total_judges((self._canaries.reports(), *self._judges.values())),
+            audit=self._audit.take() if heard else (),
         )
 
 

@@ -37,6 +37,8 @@ class JudgeReport(Value, frozen=True, kw_only=True):
     canaries: CanaryReport | None = None
     """Its last round; `None` before the first."""
     canaries_age_s: float | None = None
+    canary_s: float | None = None
+    """The longest answer of that round."""
     quarantined: bool = False
     """This gateway does not ask it: its canaries fail."""
     last_failure: JudgeFailure | None = None

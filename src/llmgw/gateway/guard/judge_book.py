@@ -62,6 +62,7 @@ def _sum(one: JudgeReport, other: JudgeReport) -> JudgeReport:
     return JudgeReport(
         canaries=one.canaries or other.canaries,
         canaries_age_s=one.canaries_age_s if one.canaries is not None else other.canaries_age_s,
+        canary_s=one.canary_s if one.canaries is not None else other.canary_s,
         quarantined=one.quarantined or other.quarantined,
         last_failure=max(last, key=lambda failure: failure.at, default=None),
         failures=dict(failures),

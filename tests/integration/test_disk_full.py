@@ -75,6 +75,7 @@ async def is_as_before(server, replicas, lease):
     assert "Traceback" not in server.log()
 
 
+@pytest.mark.slow
 async def test_a_store_without_room_is_named_refuses_changes_and_goes_on_once_there_is_room(tmp_path):
     with SmallDisk(tmp_path / "data", mib=16) as disk:
         async with ServerProcess(tmp_path) as server, fleet(server):
@@ -205,6 +206,7 @@ def starts(server, model):
     return sum(event["kind"] == "replica.start_failed" and event.get("model") == model for event in events)
 
 
+@pytest.mark.slow
 async def test_a_control_plane_started_on_a_full_disk_waits_for_room(tmp_path):
     with SmallDisk(tmp_path / "data", mib=16) as disk:
         async with ServerProcess(tmp_path) as server:
@@ -223,6 +225,7 @@ async def test_a_control_plane_started_on_a_full_disk_waits_for_room(tmp_path):
         assert server.log().count('"server.disk_full"') == 1
 
 
+@pytest.mark.slow
 async def test_a_gateway_without_room_serves_on_and_saves_its_view_once_there_is(tmp_path):
     async with FakeEngine(model="tiny", key="engine-key") as engine:
         route = a_route(a_replica("r1", engine.url, key="engine-key"))

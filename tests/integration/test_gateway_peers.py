@@ -89,6 +89,7 @@ async def two(tmp_path_factory) -> AsyncIterator[Two]:
             yield two
 
 
+@pytest.mark.slow
 async def test_least_work_counts_all_gateways_and_a_dead_one_no_longer(two):
     assert two.second.control.hellos[0].peer is not None
     text = await two.a_text_for(two.one)

@@ -115,6 +115,7 @@ async def restore_on(server, node, file, token):
         assert (await server.call("GET", "/api/v1/summary")).get("alarms") is None
 
 
+@pytest.mark.slow
 async def test_a_lost_store_is_restored_and_no_engine_notices(tmp_path, node):
     file = tmp_path / "llmgw.backup"
     token = await loses_its_store(tmp_path / "old", node, file)

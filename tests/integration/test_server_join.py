@@ -72,6 +72,7 @@ async def agent(folder, servers):
         assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.slow
 async def test_a_second_control_plane_joins_with_a_token_and_takes_over_agents_and_trust(planes, tmp_path):
     one, two = planes
     async with one:

@@ -115,6 +115,7 @@ async def test_engines_run_on_and_starts_are_refused_until_there_is_room(small, 
     await heals(small, running, another(small))
 
 
+@pytest.mark.slow
 async def test_an_agent_that_is_killed_on_a_full_disk_is_followed_by_one_that_knows_all(small):
     await small.start()
     running = await small.serve()

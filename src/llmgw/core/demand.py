@@ -5,6 +5,7 @@ start is dear, an idle replica mostly is not. Numbers: facts on on-demand models
 """
 
 import math
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -59,6 +60,11 @@ class Scale(Value, frozen=True, kw_only=True):
 def desired_replicas(model: Model, wanted: int | None = None) -> int:
     """Give the number of replicas that should run: what demand wants (`None`: nothing), within minimum and maximum."""
     return min(max(model.min, wanted or 0), model.max)
+
+
+def kept(wanted: Mapping[str, int], needed: Iterable[str]) -> dict[str, int]:
+    """Give the replicas wanted when `needed` models have one at least, whether somebody asks for them or not."""
+    return {**wanted, **{name: max(wanted.get(name, 0), 1) for name in needed}}
 
 
 def next_scale(before: Scale | None, model: Model, load: ModelLoad | None, supply: Supply, *, now: float) -> Scale:

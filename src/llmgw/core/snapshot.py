@@ -41,5 +41,7 @@ class Snapshot(Value, frozen=True, kw_only=True):
     doubtful: frozenset[str] = frozenset()
     """Ids of replicas stored as ready of which no agent says so now: they are not stopped, and nothing is stopped
     because of them."""
+    kept: frozenset[str] = frozenset()
+    """Judges that policies need: nobody is advised to stop them for others."""
     idle_s: dict[str, float] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
     """Seconds since each replica was last asked, at least so many; without an entry nothing is known."""

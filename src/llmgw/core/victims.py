@@ -25,7 +25,11 @@ def victims(snapshot: Snapshot, gap: Gap, model: str, need: Need) -> tuple[Repli
         for device in seen.node.facts.devices
     }
     held = sorted(
-        ((_held(replica, gap.node), replica) for replica in snapshot.replicas if _may_go(replica, model, gap.node)),
+        (
+            (_held(replica, gap.node), replica)
+            for replica in snapshot.replicas
+            if replica.model not in snapshot.kept and _may_go(replica, model, gap.node)
+        ),
         key=lambda item: (_size(item[0]), item[1].model, item[1].id),
     )
     for count in range(1, MOST + 1):

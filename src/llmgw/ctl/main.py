@@ -54,6 +54,22 @@ _GATEWAY = {
     "remove": ("llmgw.ctl.gateway_remove:gateway_remove", "Take the trust from a gateway that joined."),
 }
 
+_GUARD = {
+    "policy": ("llmgw.ctl.main:guard_policy", "Policies: rules, and whose requests they apply to."),
+    "judge": ("llmgw.ctl.main:guard_judge", "Judges that policies ask."),
+    "audit": ("llmgw.ctl.guard_audit:guard_audit", "What guardrails did with requests."),
+}
+_GUARD_POLICY = {
+    "apply": ("llmgw.ctl.guard_policy_apply:guard_policy_apply", "Make the policies those of a file."),
+    "diff": ("llmgw.ctl.guard_policy_diff:guard_policy_diff", "What applying a file would change."),
+    "export": ("llmgw.ctl.guard_policy_export:guard_policy_export", "The policies as a file."),
+    "list": ("llmgw.ctl.guard_policy_list:guard_policy_list", "All policies."),
+}
+_GUARD_JUDGE = {
+    "status": ("llmgw.ctl.guard_judge_status:guard_judge_status", "How each judge does."),
+    "enable": ("llmgw.ctl.guard_judge_enable:guard_judge_enable", "Serve a judge, or cure one."),
+}
+
 
 @click.group(
     cls=LazyGroup,
@@ -66,6 +82,7 @@ _GATEWAY = {
         "token": ("llmgw.ctl.main:token", "Tokens of operators."),
         "server": ("llmgw.ctl.main:server", "Control planes."),
         "gateway": ("llmgw.ctl.main:gateway", "Gateways on machines of their own."),
+        "guard": ("llmgw.ctl.main:guard", "Guardrails: policies, judges, audit."),
         "plan": ("llmgw.ctl.plan:plan", "What would happen now, and why."),
         "backup": ("llmgw.ctl.backup:backup", "Write the whole store to a file."),
         "restore": ("llmgw.ctl.restore:restore", "Put a backup into a new cluster."),
@@ -114,6 +131,21 @@ def server() -> None:
 @click.group(cls=LazyGroup, commands_from=_GATEWAY)
 def gateway() -> None:
     """Gateways on machines of their own: they join like nodes."""
+
+
+@click.group(cls=LazyGroup, commands_from=_GUARD)
+def guard() -> None:
+    """Guardrails: what requests and answers must not hold, and who judges that."""
+
+
+@click.group(cls=LazyGroup, commands_from=_GUARD_POLICY)
+def guard_policy() -> None:
+    """Policies: rules, and whose requests they apply to."""
+
+
+@click.group(cls=LazyGroup, commands_from=_GUARD_JUDGE)
+def guard_judge() -> None:
+    """Judges that policies ask: models in role guard."""
 
 
 @click.group(cls=LazyGroup, commands_from=_KEY)

@@ -121,6 +121,9 @@ def _problems(summary: Summary) -> list[str]:
     if summary.control_planes is not None and summary.control_planes.floating_problem is not None:
         lines.append(f"address        {summary.control_planes.floating_problem}")
     lines += [f"alarm          {alarm.text}" for alarm in summary.alarms]
+    lines += [
+        f"judge          {judge.problem}" + (f": {judge.remedy}" if judge.remedy else "") for judge in summary.judges
+    ]
     lines += [f"unplaceable    {name}: llmgw ctl model explain {name}" for name in summary.unplaceable]
     lines += [f"parked         {row.model} after {row.failures} failures: {row.reason}" for row in summary.parked]
     lines += [

@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from llmgw.schema.floating import FloatingState
+from llmgw.schema.guard.judge import JudgeStatus
 from llmgw.schema.store import StoreMember
 from llmgw.schema.value import Value
 
@@ -141,6 +142,8 @@ class Summary(Value, frozen=True, kw_only=True, omit_defaults=True):
     parked: tuple[ParkedModel, ...] = ()
     idle_replicas: tuple[IdleReplica, ...] = ()
     alarms: tuple[Alarm, ...] = ()
+    judges: tuple[JudgeStatus, ...] = ()
+    """Judges with a problem."""
     control_planes: ControlPlanes | None = None
     """Absent where there is one only."""
     store: tuple[StoreMember, ...] = ()

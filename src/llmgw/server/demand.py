@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 from llmgw.core.demand import ModelLoad
 from llmgw.ports import Clock
-from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand
+from llmgw.schema.demand import DemandReport, JudgeReport, MetricSample, ModelDemand
 from llmgw.schema.value import Value
+from llmgw.server.audit_log import AuditLog
 from llmgw.server.changes import Changes
 
 DEMAND_EXPIRES_S = 3.0
@@ -37,6 +38,8 @@ class DemandBoard:
         self._asked: dict[str, float] = {}
         self._since = clock.monotonic()
         self._arrivals: Counter[str] = Counter()
+        self.audit = AuditLog()
+        """Coverage records of guarded requests."""
         self.held = Changes()
         """Told when requests of some model begin to wait."""
 
@@ -55,6 +58,7 @@ class DemandBoard:
         _, before = self._reports.get(report.gateway, (now, None))
         self._reports[report.gateway] = (now, report)
         self._count_arrivals(before, report)
+        self.audit.take(report.audit)
         for replica, one in report.replicas.items():
             age = one.last_answered_age_s
             if one.in_flight or age is not None:
@@ -86,6 +90,14 @@ class DemandBoard:
             model: _sum((one for _, one in found.get(model, ())), arrivals=self._arrivals[model])
             for model in found.keys() | self._arrivals.keys()
         }
+
+    def judges(self) -> dict[str, list[JudgeReport]]:
+        """Give by judge what gateways say of it that has not expired."""
+        found: dict[str, list[JudgeReport]] = {}
+        for _, report in sorted(self._fresh().items()):
+            for judge, one in report.judges.items():
+                found.setdefault(judge, []).append(one)
+        return found
 
     def idle_s(self, replicas: Iterable[str]) -> dict[str, float]:
         """Give for each replica the seconds since it was last asked, at least; nothing while no gateway reports."""

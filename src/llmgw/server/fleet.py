@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from llmgw.core.demand import ModelLoad
+from llmgw.core.guard.judge_evidence import needed_judges
 from llmgw.core.observing import observing
 from llmgw.core.snapshot import Snapshot
 from llmgw.ports import (
@@ -104,6 +105,10 @@ class Fleet:
         """Told when rows, keys or settings changed, after they did."""
         self.wakes = Changes()
         """Told when the reconciler should look at once."""
+        self.audit = demand.audit
+        """Coverage records of guarded requests."""
+        self.judge_reports = demand.judges
+        """What gateways say of judges now."""
         demand.held.subscribe(self.wake)
 
     # What is known -------------------------------------------------------------------------------
@@ -166,7 +171,8 @@ class Fleet:
         """Give the whole fleet now: what plans, summaries and pages are made of. Profiles are resolved in it."""
         reports = {live.node: live.reports for live in self._live.all()}
         found = self._observer.snapshot(self._rows, reports=reports, now=self._clock.now(), wanted=self.wanted)
-        return replace(found, idle_s=self._demand.idle_s(replica.id for replica in found.replicas))
+        idle_s = self._demand.idle_s(replica.id for replica in found.replicas)
+        return replace(found, idle_s=idle_s, kept=needed_judges(self.policies, self._rows.models))
 
     def node_live(self, node: str) -> Live | None:
         """Give what a node's agent says now; `None` when not heard since this control plane leads."""

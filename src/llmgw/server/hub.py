@@ -12,10 +12,12 @@ from typing import Protocol
 
 import msgspec
 
+from llmgw.core.guard.judge_evidence import judge_entries
 from llmgw.link.frames import FrameError, pack, read_frame
 from llmgw.link.identity import Holder, holder_of
 from llmgw.link.messages import Messages
 from llmgw.ports import Clock, FleetRows
+from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.join import Declined, Joined, Renew
 from llmgw.schema.key import ApiKey
@@ -31,7 +33,7 @@ from llmgw.schema.link import (
     ViewDelta,
     ViewSnapshot,
 )
-from llmgw.schema.view import KeysSection, Peer, PeersSection, RoutesSection, View
+from llmgw.schema.view import KeysSection, Peer, PeersSection, PoliciesSection, RoutesSection, View
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.gateway_gate import GatewayGate
@@ -65,6 +67,10 @@ class FleetView(Protocol):
     @property
     def api_keys(self) -> tuple[ApiKey, ...]:
         """All client keys."""
+
+    @property
+    def policies(self) -> tuple[StoredPolicy, ...]:
+        """All policies of the guardrails."""
 
     @property
     def hash_key(self) -> bytes:
@@ -105,6 +111,7 @@ class Hub:
         self._clock = clock
         self._routes: RoutesSection | None = None
         self._keys: KeysSection | None = None
+        self._policies: PoliciesSection | None = None
         self._directory = directory
         self._peers: PeersSection | None = None
         self._reachable: dict[str, Peer] = {}
@@ -153,7 +160,9 @@ class Hub:
         """Give the whole view; `None` until rows were read: an empty view would take models from gateways."""
         if self._routes is None:
             return None
-        return View(source=self._source, routes=self._routes, keys=self._keys, peers=self._peers)
+        return View(
+            source=self._source, routes=self._routes, keys=self._keys, policies=self._policies, peers=self._peers
+        )
 
     def reachable(self) -> tuple[Peer, ...]:
         """Give the gateways connected here that other gateways can reach, by name."""
@@ -164,7 +173,7 @@ class Hub:
             return
         for stream in self._streams:
             stream.look()
-        if self._refresh_routes() | self._refresh_keys() | self._refresh_peers():
+        if self._refresh_routes() | self._refresh_keys() | self._refresh_policies() | self._refresh_peers():
             for stream in self._streams:
                 stream.woken.set()
 
@@ -185,6 +194,15 @@ class Hub:
             return False
         version = 1 if self._keys is None else self._keys.version + 1
         self._keys = KeysSection(version=version, hash_key=hash_key, keys=entries)
+        return True
+
+    def _refresh_policies(self) -> bool:
+        policies, rows, before = self._fleet.policies, self._fleet.rows, self._policies
+        judges = judge_entries(policies, rows.models, rows.nodes)
+        if before is not None and (policies, judges) == (before.policies, before.judges):
+            return False
+        version = 1 if before is None else before.version + 1
+        self._policies = PoliciesSection(version=version, policies=policies, judges=judges)
         return True
 
     def _refresh_peers(self) -> bool:
@@ -329,9 +347,10 @@ def _delta(before: View, after: View) -> ViewDelta:
             before.routes.routes, after.routes.routes, base=before.routes.version, version=after.routes.version
         )
     keys = after.keys if after.keys != before.keys else None
+    policies = after.policies if after.policies != before.policies else None
     peers = after.peers if after.peers != before.peers else None
-    sections = None if keys is None and peers is None else View(source=after.source, keys=keys, peers=peers)
-    return ViewDelta(routes=changed, view=sections)
+    sections = View(source=after.source, keys=keys, policies=policies, peers=peers)
+    return ViewDelta(routes=changed, view=None if sections == View(source=after.source) else sections)
 
 
 async def _read(reader: asyncio.StreamReader) -> GatewayMessage | None:

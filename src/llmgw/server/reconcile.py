@@ -6,6 +6,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from llmgw.core.demand import kept
+from llmgw.core.guard.judge_evidence import needed_judges
 from llmgw.core.observing import OBSERVING_SETTING
 from llmgw.ports import Clock, FleetRows, Write
 from llmgw.schema.desired import DesiredState, Mode
@@ -111,7 +113,9 @@ class Reconciler:
             if (turn := self._look_on(rows)) is not None:
                 decided.append((turn, ()))
                 return turn.writes
-            self._fleet.wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
+            wanted = self._scaling.look(rows, self._fleet.loads(), now=self._clock.monotonic())
+            # Nobody may ask for days, and the next request must still be judged.
+            self._fleet.wanted = kept(wanted, needed_judges(self._fleet.policies, rows.models))
             heard = self._heard()
             turn = await self._decide(rows, heard)
             decided.append((turn, heard.live))

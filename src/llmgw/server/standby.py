@@ -92,10 +92,13 @@ class Standby:
 
     async def _tell(self, reports: Sequence[DemandReport]) -> None:
         status = self._fleet.leader_status()
+        audit = self._board.audit.untold()
         if self._fleet.is_leader() or not reports or status.leader_address is None or not self._fleet.hash_key:
             return
         # Metrics stay: each control plane exports those of its own gateways. Names may be the same at two of them.
-        told = [replace(report, gateway=f"{self._name}/{report.gateway}", metrics=()) for report in reports]
+        told = [replace(report, gateway=f"{self._name}/{report.gateway}", metrics=(), audit=()) for report in reports]
+        # Reports are the last of each gateway, told again or skipped as it comes; records of requests are told once.
+        told[0] = replace(told[0], audit=audit)
         await self._peers.report(status.leader_address, told, secret=peer_secret(self._fleet.hash_key))
 
     async def _read_changes(self) -> None:

@@ -51,6 +51,7 @@ class FleetStub:
         self.rows = FleetRows()
         self.api_keys = ()
         self.hash_key = b""
+        self.policies = ()
 
     def set(self, **values):
         for name, value in values.items():

@@ -15,7 +15,7 @@ from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.hand_over import HandingOver
 from llmgw.server.history import KeptHistory
-from llmgw.server.http import backup, control_planes, join_tokens, keys, models, nodes, openapi, replicas, tokens
+from llmgw.server.http import backup, control_planes, guard, join_tokens, keys, models, nodes, openapi, replicas, tokens
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -38,6 +38,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *backup.ROUTES,
     *tokens.ROUTES,
     *join_tokens.ROUTES,
+    *guard.ROUTES,
 )
 
 

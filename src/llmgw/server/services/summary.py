@@ -6,6 +6,7 @@ from llmgw.core.observing import observing_alarm
 from llmgw.core.summary import summarize
 from llmgw.schema.summary import Alarm, ControlPlanes, Summary
 from llmgw.server.fleet import Fleet
+from llmgw.server.services.judges import judge_problems
 
 
 def summary(fleet: Fleet, *, version: str) -> Summary:
@@ -17,6 +18,7 @@ def summary(fleet: Fleet, *, version: str) -> Summary:
     store = fleet.surroundings.store()
     return replace(
         found,
+        judges=judge_problems(fleet),
         control_planes=several,
         store=store.members if store is not None else (),
         store_problem=store.problem if store is not None else None,

@@ -37,6 +37,8 @@ CLOSE_S = 0.5
 """Seconds a closing stream may take before its connection is cut."""
 MAX_MESSAGE = 16 * 1024 * 1024
 """A node with ten thousand weights stays below 4 MB."""
+MAX_STRANGER = 64 * 1024
+"""Bytes of a message of somebody without a certificate where there are some: a request for one stays below 2 kB."""
 BACKLOG = 4096
 """Connections that may wait to be accepted: all agents come at once when a control plane takes over, and one that finds
 the queue full comes again after a second, then two, then four (TCP's retransmission)."""
@@ -48,6 +50,10 @@ _messages: Messages[AgentMessage] = Messages(msgspec.json.Decoder(AgentMessage))
 _encoder = msgspec.json.Encoder()
 TELL_S = 60.0
 """Seconds in which one node's refusal is told once: it dials again twice a second."""
+MOST_TOLD = 200
+"""Refusals told in that time: names of nodes are what whoever comes says they are."""
+_MAX_NAME = 80
+"""Characters of such a name in a log; those that are taken have 63 at most."""
 _UNREADABLE = (msgspec.MsgspecError, RecursionError)
 """The second is for JSON nested deeper than any message."""
 
@@ -233,6 +239,11 @@ class AgentListener:
         if isinstance(answer, Refused):
             await close(connection, answer.reason)
             return
+        # It may have been removed since its hello: from here on `look` knows of it.
+        reason = self._gate.refuse(hello, holder)
+        if reason is not None:
+            await close(connection, reason)
+            return
         stream = AgentStream(connection, node=hello.node, number=next(self._numbers))
         self._handler.opened(stream, hello)
         self._open[stream] = (hello, holder)
@@ -270,11 +281,14 @@ class AgentListener:
     def _tell(self, peer: str, node: str, reason: str) -> None:
         now = time.monotonic()
         self._told = {told: at for told, at in self._told.items() if now - at < TELL_S}
-        if (node, reason) not in self._told:
+        node, reason = node[:_MAX_NAME], reason[: 4 * _MAX_NAME]
+        if (node, reason) not in self._told and len(self._told) < MOST_TOLD:
             self._told[node, reason] = now
             _log.warning("agent.refused", peer=peer, node=node, reason=reason)
 
     def _refuse_path(self, connection: ServerConnection, request: Request) -> Response | None:
+        if self._tls is not None and holder_of(connection.transport.get_extra_info("ssl_object")) is None:
+            connection.protocol.max_message_size = MAX_STRANGER
         if request.path == PATH or (request.path == JOIN_PATH and self._joining is not None):
             return None
         return connection.respond(HTTPStatus.NOT_FOUND, f"agents connect to {PATH}\n")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
+from websockets.frames import CloseCode
 
 from llmgw.link.client import AgentConnection
 from llmgw.link.identity import Holder, TlsIdentity, write_identity
@@ -244,6 +245,19 @@ async def test_who_has_no_certificate_gets_neither_a_stream_nor_a_renewal(cluste
             assert answer.reason == "only the holder of a certificate may renew it"
         assert plane.handler.streams == []
         assert plane.side.asked == []
+
+
+@pytest.mark.parametrize("path", ["/join/v1", "/agent/v1"])
+async def test_who_has_no_certificate_cannot_have_large_messages_held(cluster, tmp_path, path):
+    anybody = ssl.create_default_context()
+    anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+    async with (
+        Plane(cluster, tmp_path / "s") as plane,
+        connect(f"wss://{plane.address}{path}", ssl=anybody, proxy=None) as stream,
+    ):
+        await stream.send("x" * 100_000)
+        await stream.wait_closed()
+        assert stream.close_code == CloseCode.MESSAGE_TOO_BIG
 
 
 async def test_a_machine_that_is_removed_loses_its_stream_at_once(cluster, tmp_path):

@@ -228,3 +228,38 @@ async def test_agents_that_all_come_at_once_find_room_while_the_loop_is_busy(lis
         # Blocking on purpose: nobody accepts meanwhile. A full queue would answer to a second try only, a second later.
         for _ in range(400):
             stack.enter_context(socket.create_connection((host, int(port)), timeout=0.9))
+
+
+async def test_an_agent_that_is_removed_while_it_is_welcomed_is_not_taken_on():
+    removed = False
+
+    class Gate:
+        def refuse(self, hello, holder):
+            return f"node {hello.node} was removed" if removed else None
+
+    class Settling(Handler):
+        async def settle(self, hello):
+            nonlocal removed
+            removed = True
+
+    handler = Settling()
+    listener = AgentListener(handler, Gate())
+    sock = socket.create_server(("127.0.0.1", 0))
+    await listener.start(sock)
+    agent = FakeAgent(FakeNode("n1"), address="{}:{}".format(*sock.getsockname()), token=TOKEN)
+    async with running(agent) as task:
+        await asyncio.wait([task], timeout=5.0)
+    await listener.stop()
+    assert handler.streams == []
+
+
+async def test_refusals_under_ever_new_names_fill_neither_the_log_nor_memory(listening, monkeypatch, capsys):
+    _, listener, address = listening
+    monkeypatch.setattr(module, "MOST_TOLD", 3)
+    for number in range(6):
+        agent = FakeAgent(FakeNode(f"{number}" + "n" * 100_000), address=address, token="wrong")
+        async with running(agent) as task:
+            await asyncio.wait([task], timeout=5.0)
+    told = capsys.readouterr()
+    assert 0 < (told.out + told.err).count("agent.refused") <= 3
+    assert len(told.out + told.err) < 5_000

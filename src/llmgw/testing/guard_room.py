@@ -23,16 +23,16 @@ class GuardRoom:
 
     def __init__(self, room: Room, engine: FakeEngine, judge: FakeEngine, kind: str) -> None:
         self.room, self.engine, self.judge = room, engine, judge
-        self._routes = (
+        self.routes = (
             a_route(a_replica("r", engine.url, kind=kind)),
             a_route(a_replica("j", judge.url, slots=4), model="guard", role=Role.GUARD),
         )
         self._audit: list[AuditEntry] = []
-        room.change(*self._routes)
+        room.change(*self.routes)
 
     def rules(self, *rules: Rule, **fields: Any) -> None:
         """Give the worker one policy with these rules."""
-        self.room.change(*self._routes, policies=policies_of(policy("p", *rules, **fields)))
+        self.room.change(*self.routes, policies=policies_of(policy("p", *rules, **fields)))
 
     def says(self, *pieces: str, chat: bool = True) -> None:
         """Let the model answer in these pieces, streamed or not."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from llmgw.link.certificate_request import new_request
 from llmgw.link.identity import TlsIdentity
 from llmgw.ports import Clock
+from llmgw.schema.errors import InvalidInput
 from llmgw.schema.link import RenewCertificate, Renewed
 from llmgw.telemetry import log as logs
 
@@ -46,6 +47,8 @@ class Renewal:
         elif key is not None:
             try:
                 self._own.save(key=key, certificate=message.certificate)
+            except InvalidInput as error:
+                self._tell(error.message)
             except OSError as error:
                 self._tell(f"it cannot be saved: {error}")
             else:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from llmgw.config.contexts import replace_private
 from llmgw.core.trust import renew_at, renewal_problem
@@ -94,17 +95,26 @@ class TlsIdentity:
         return context
 
     def reload(self) -> bool:
-        """Take a certificate that was renewed on disk into all contexts. False when it is the same as before."""
+        """Take a certificate that was renewed on disk into all contexts. False when it is the same as before.
+
+        Raises `InvalidInput` or `OSError` for what cannot be used; then the one from before stays in use.
+        """
         found = self._read()
         if found == self._certificate:
             return False
+        # A failed load would leave contexts in use without a key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.file)
         self._certificate = found
         for context in self._contexts:
             context.load_cert_chain(self.file)
         return True
 
     def save(self, *, key: str, certificate: str) -> None:
-        """Replace key and certificate on disk, and in all contexts."""
+        """Replace key and certificate on disk, and in all contexts.
+
+        Raises `InvalidInput`, and changes nothing, when they do not belong together or are of somebody else; `OSError`.
+        """
+        _check_pair(key, certificate, self.identity)
         replace_private(self.file, key + certificate)
         self.reload()
 
@@ -175,6 +185,19 @@ def identity_in(certificate: x509.Certificate) -> Identity | None:
     except x509.ExtensionNotFound:
         return None
     return next((_parse(uri) for uri in names.get_values_for_type(x509.UniformResourceIdentifier)), None)
+
+
+def _check_pair(key: str, certificate: str, identity: Identity) -> None:
+    """Look at what is about to replace an identity that works: without it this machine would have to join again."""
+    try:
+        given = x509.load_pem_x509_certificate(certificate.encode())
+        fits = given.public_key() == load_pem_private_key(key.encode(), None).public_key()
+    except ValueError as error:
+        raise InvalidInput(f"what came is no certificate: {error}", field="certificate") from error
+    if not fits or identity_in(given) != identity:
+        raise InvalidInput(
+            f"the certificate that came is not of the key of {identity}: the one in use stays", field="certificate"
+        )
 
 
 def _identity_in(certificate: x509.Certificate) -> Identity:

@@ -1,4 +1,5 @@
 import asyncio
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -66,3 +67,26 @@ async def test_an_answer_nobody_asked_for_changes_nothing(cluster, tmp_path):
     assert sent == []
     renewal.take(Renewed(certificate=before))
     assert own.file.read_text() == before
+
+
+async def test_an_answer_to_an_older_question_does_not_take_the_identity_away(cluster, tmp_path):
+    own, sent = cluster.join(tmp_path, Part.GATEWAY, "g1", age=timedelta(days=5)), []
+    before = own.file.read_text()
+    context = own.dialling()
+    renewal = Renewal(own, sent.append, SystemClock(), look_s=0.02)
+    await asked(renewal, sent, count=2)
+    renewal.take(sign(cluster, sent[0]))
+    assert own.file.read_text() == before
+    assert own.reload() is False
+    context.load_cert_chain(own.file)
+
+
+async def test_an_identity_that_was_replaced_by_one_without_its_key_is_not_taken_into_use(cluster, tmp_path):
+    own = cluster.join(tmp_path, Part.GATEWAY, "g1")
+    cluster.join(tmp_path / "other", Part.GATEWAY, "g1")
+    other = (tmp_path / "other" / "identity" / "identity.pem").read_text()
+    key = own.file.read_text().partition("-----BEGIN CERTIFICATE")[0]
+    own.file.write_text(key + "-----BEGIN CERTIFICATE" + other.partition("-----BEGIN CERTIFICATE")[2])
+    for _ in range(2):
+        with pytest.raises(ssl.SSLError):
+            own.reload()

@@ -254,7 +254,7 @@ async def test_an_agent_that_is_removed_while_it_is_welcomed_is_not_taken_on():
 
 
 async def test_refusals_under_ever_new_names_fill_neither_the_log_nor_memory(listening, monkeypatch, capsys):
-    _, listener, address = listening
+    _, _, address = listening
     monkeypatch.setattr(module, "MOST_TOLD", 3)
     for number in range(6):
         agent = FakeAgent(FakeNode(f"{number}" + "n" * 100_000), address=address, token="wrong")

@@ -12,9 +12,10 @@ from llmgw.gateway.decode import check_type
 from llmgw.gateway.dispatch import Dispatcher
 from llmgw.gateway.errors import ApiError, model_not_found
 from llmgw.gateway.guard.guard import Guard
+from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveView
-from llmgw.gateway.surfaces import chat, completions, embeddings, models
+from llmgw.gateway.surfaces import chat, completions, embeddings, models, moderations
 from llmgw.relay.errors import ClientGone
 from llmgw.relay.exchange import Exchange
 from llmgw.telemetry import log as logs
@@ -35,9 +36,10 @@ class Handler:
         view: LiveView,
         authenticator: Authenticator,
         dispatcher: Dispatcher,
-        guard: Guard,
-        counters: WorkerCounters,
         *,
+        guard: Guard,
+        moderator: Moderator,
+        counters: WorkerCounters,
         access_log: AccessLog | None,
         ids: RequestIds,
         any_role: bool = False,
@@ -46,6 +48,7 @@ class Handler:
         self._authenticator = authenticator
         self._dispatcher = dispatcher
         self._guard = guard
+        self._moderator = moderator
         self._counters = counters
         self._access_log = access_log
         self._any_role = any_role
@@ -78,18 +81,27 @@ class Handler:
             call.respond(200, _JSON, b'{"status":"ok"}')
             return
         surface = _GENERATING.get(request.path)
-        if surface is None and not models.owns(request.path):
+        if surface is None and request.path != moderations.PATH and not models.owns(request.path):
             raise _no_such_path(request.path)
-        call.label = models.LABEL if surface is None else surface.LABEL
+        call.label = (surface or (moderations if request.path == moderations.PATH else models)).LABEL
         key = self._authenticator.check(request)
         if key is not None:
             call.key, call.project = key.id, key.project
+        if request.path == moderations.PATH:
+            await self._moderate(call)
+            return
         if surface is None:
             _only(request.method, _READS)
             call.respond(200, _JSON, models.answer(self._view, request.path))
             return
         _only(request.method, ("POST",))
         await self._generate(call, surface)
+
+    async def _moderate(self, call: Call) -> None:
+        request = call.exchange.request
+        _only(request.method, ("POST",))
+        check_type(request.header(b"content-type"), request.header(b"content-encoding"))
+        call.respond(200, _JSON, await self._moderator.answer(call, moderations.read(request.body)))
 
     async def _generate(self, call: Call, surface: ModuleType) -> None:
         request = call.exchange.request
@@ -135,5 +147,5 @@ def _only(method: str, allowed: tuple[str, ...]) -> None:
 
 
 def _no_such_path(path: str) -> ApiError:
-    known = ", ".join((*_GENERATING, models.PATH))
+    known = ", ".join((*_GENERATING, moderations.PATH, models.PATH))
     return ApiError(404, f"there is nothing at {path[:200]!r}; this gateway serves {known}", code="unknown_url")

@@ -74,6 +74,10 @@ class Judging:
             for court, rules in courts(ask.rules).items():
                 group.create_task(self._ask_answer(scan, ask, court, asked, rules=rules, heard=heard))
 
+    async def ask(self, court: Court, view: View) -> JudgeReply:
+        """Ask one judge about one view."""
+        return await self._reply(court, view)
+
     def room(self, court: Court) -> int:
         """Give the characters that a judge is shown at once."""
         found = self._adapter(court)

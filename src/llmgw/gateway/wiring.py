@@ -17,6 +17,7 @@ from llmgw.gateway.guard.audit import Audit
 from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.guard.guard_counters import GuardCounters
 from llmgw.gateway.guard.judge_book import JudgeBook
+from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.handler import Handler
 from llmgw.gateway.hold import Holder
@@ -129,7 +130,15 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     access_log = AccessLog() if config.log_level in _LOGS_REQUESTS else None
     ids = RequestIds()
     handler = Handler(
-        view, authenticator, dispatcher, guard, counters, access_log=access_log, ids=ids, any_role=start.any_role
+        view,
+        authenticator,
+        dispatcher,
+        guard=guard,
+        moderator=Moderator(view, policies, judging, guard.heard),
+        counters=counters,
+        access_log=access_log,
+        ids=ids,
+        any_role=start.any_role,
     )
     refusals = Refusals(ids, counters, access_log)
     worker = Worker(

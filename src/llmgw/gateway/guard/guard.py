@@ -77,7 +77,7 @@ class Guard:
             self._judging,
             model=route.model,
             version=self._policies.version,
-            heard=lambda judge, reply: self._heard(call, judge, reply),
+            heard=lambda judge, reply: self.heard(call, judge, reply),
         )
         try:
             if guarded.input.decision.stops:
@@ -88,7 +88,8 @@ class Guard:
         finally:
             self._record(call, guarded.coverage)
 
-    def _heard(self, call: Call, judge: str, reply: JudgeReply) -> None:
+    def heard(self, call: Call, judge: str, reply: JudgeReply) -> None:
+        """Count a judge's reply to a question that a request caused."""
         self._judges.heard(judge, reply)
         self._counters.judged(call.key, judge, reply)
 

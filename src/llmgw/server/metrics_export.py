@@ -9,10 +9,12 @@ from prometheus_client.registry import Collector
 
 from llmgw.core.summary import summarize
 from llmgw.schema.demand import MetricSample
+from llmgw.schema.guard.judge import JudgeState
 from llmgw.schema.replica import ReplicaState
 from llmgw.schema.summary import ControlPlaneState
 from llmgw.server.fleet import Fleet
 from llmgw.server.node_metrics import node_samples
+from llmgw.server.services.judges import judge_statuses
 from llmgw.telemetry.metrics import TABLE, Kind, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -86,6 +88,7 @@ class FleetSamples:
             yield from node_samples(self._fleet)
             yield from self._replicas()
             yield from self._models()
+            yield from self._guard()
             yield _sample("llmgw_observing", self._fleet.observing is not None)
         yield from self._surroundings()
         yield _sample("llmgw_gateways_connected", len(self._fleet.gateways))
@@ -115,6 +118,19 @@ class FleetSamples:
             yield _sample("llmgw_data_dir_free_bytes", room.free_bytes)
         if floating is not None:
             yield _sample("llmgw_floating_address_ok", floating.problem is None)
+
+    def _guard(self) -> Iterator[MetricSample]:
+        """Give how judges do: gateways report that to the control plane that leads."""
+        if not self._fleet.is_leader():
+            return
+        yield _sample("llmgw_guard_policies", len(self._fleet.policies))
+        reports = self._fleet.judge_reports()
+        for judge in judge_statuses(self._fleet):
+            yield _sample("llmgw_guard_judge_healthy", judge.state is JudgeState.HEALTHY, judge=judge.model)
+            yield _sample("llmgw_guard_judge_state", 1.0, judge=judge.model, state=judge.state.value)
+            if judge.model in reports:
+                waiting = sum(report.waiting for report in reports[judge.model])
+                yield _sample("llmgw_guard_judge_waiting", waiting, judge=judge.model)
 
     def _replicas(self) -> Iterator[MetricSample]:
         rows = self._fleet.rows

@@ -119,6 +119,29 @@ TABLE: tuple[Metric, ...] = (
         help="Tokens of judges, by the client key whose requests caused them; direction is prompt or completion.",
     ),
     Metric(
+        name="llmgw_guard_policies",
+        kind=Kind.GAUGE,
+        help="Policies of the guardrails; absent where this control plane does not lead.",
+    ),
+    Metric(
+        name="llmgw_guard_judge_healthy",
+        kind=Kind.GAUGE,
+        labels=("judge",),
+        help="1 for a judge that policies ask and that proves that it judges, 0 for one that does not.",
+    ),
+    Metric(
+        name="llmgw_guard_judge_state",
+        kind=Kind.GAUGE,
+        labels=("judge", "state"),
+        help="1 for the state a judge is in, as llmgw ctl guard judge status says it.",
+    ),
+    Metric(
+        name="llmgw_guard_judge_waiting",
+        kind=Kind.GAUGE,
+        labels=("judge",),
+        help="Questions that wait for a judge, at all gateways that report; absent while none does.",
+    ),
+    Metric(
         name="llmgw_gateway_time_to_first_token_seconds",
         kind=Kind.HISTOGRAM,
         labels=("gateway", "model"),

@@ -10,6 +10,7 @@ from llmgw.core.demand import (
     Scale,
     Supply,
     desired_replicas,
+    kept,
     next_scale,
 )
 from llmgw.testing.factories import make_model
@@ -128,3 +129,13 @@ def test_an_operator_who_changes_the_minimum_means_the_number():
 def test_what_is_wanted_follows_a_changed_maximum(wanted):
     before = Scale(wanted=wanted, floor=0, arrivals=0, asked_at=100.0)
     assert run(make_model(min=0, max=2), (1, CALM, ONE), before=before) == [min(wanted, 2)]
+
+
+def test_what_policies_need_keeps_one_replica_whatever_demand_says():
+    assert kept({"chat": 0, "idle": 0, "busy": 3}, {"idle", "busy", "fixed"}) == {
+        "chat": 0,
+        "idle": 1,
+        "busy": 3,
+        "fixed": 1,
+    }
+    assert desired_replicas(ON_DEMAND, kept({}, {ON_DEMAND.name})[ON_DEMAND.name]) == 1

@@ -1,5 +1,7 @@
 from llmgw.core.demand import ModelLoad
-from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand, ReplicaDemand
+from llmgw.schema.demand import AuditEntry, DemandReport, JudgeReport, MetricSample, ModelDemand, ReplicaDemand
+from llmgw.schema.guard.coverage import Coverage, Outcome
+from llmgw.server.audit_log import KEPT, AuditLog
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.testing.clock import FakeClock
 
@@ -146,3 +148,37 @@ def test_a_replica_is_idle_since_its_last_request_at_any_gateway_or_since_this_p
     assert board.idle_s(["r1", "r2", "r3"]) == {"r1": 5.0, "r2": 0.0, "r3": 100.0}
     clock.advance(1.0)
     assert board.idle_s(["r1"]) == {"r1": 6.0}
+
+
+def test_what_is_said_of_judges_expires_and_their_audit_stays():
+    clock = FakeClock()
+    board = DemandBoard(clock)
+    said = JudgeReport(waiting=2)
+    entry = record(clock, "a")
+    board.report(DemandReport(gateway="g1", seq=1, judges={"guard": said}, audit=(entry,)))
+    board.report(DemandReport(gateway="g2", seq=1, judges={"guard": said}))
+    assert board.judges() == {"guard": [said, said]}
+    clock.advance(3.1)
+    assert board.judges() == {}
+    assert board.audit.newest() == (entry,)
+
+
+def test_the_audit_keeps_the_newest_and_each_record_is_told_to_the_leader_once():
+    clock = FakeClock()
+    log = AuditLog()
+    entries = []
+    for number in range(KEPT + 2):
+        clock.advance(1.0)
+        entries.append(record(clock, str(number)))
+    log.take(entries)
+    assert [entry.request_id for entry in log.newest()[:2]] == [str(KEPT + 1), str(KEPT)]
+    assert len(log.newest()) == KEPT
+    assert log.untold()[-1] == entries[-1]
+    assert log.untold() == ()
+
+
+def record(clock, request_id):
+    coverage = Coverage(outcome=Outcome.BLOCKED)
+    return AuditEntry(
+        at=clock.now(), request_id=request_id, key=None, project=None, model="chat", surface="chat", coverage=coverage
+    )

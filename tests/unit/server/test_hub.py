@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from llmgw.link.frames import pack, read_frame
 from llmgw.ports import FleetRows
 from llmgw.schema.demand import DemandReport, ModelDemand
+from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.join import Declined, Joined
 from llmgw.schema.key import ApiKey
@@ -22,7 +23,7 @@ from llmgw.schema.link import (
     ViewDelta,
     ViewSnapshot,
 )
-from llmgw.schema.model import Model
+from llmgw.schema.model import Model, Role
 from llmgw.schema.plan import Allocation
 from llmgw.schema.replica import Replica, ReplicaState, Shard
 from llmgw.schema.view import Peer
@@ -33,6 +34,7 @@ from llmgw.server.hub import Hub
 from llmgw.server.listen import bind_unix
 from llmgw.server.live import LiveNodes
 from llmgw.testing.clock import FakeClock
+from llmgw.testing.guard_policies import policy, rule
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHAT = Model(name="chat", source="/m.gguf", created_at=NOW)
@@ -154,6 +156,24 @@ async def test_without_a_hash_key_there_is_no_section_of_keys(bench):
         delta = await gateway.read()
     assert delta.routes is None
     assert [key.id for key in delta.view.keys.keys] == ["lk_1"]
+
+
+async def test_policies_are_sent_whole_with_the_judges_they_ask_when_they_changed(bench):
+    bench.fleet.set(**LOADED)
+    async with bench.gateway() as gateway:
+        first = (await gateway.read()).view.policies
+        assert (first.version, first.policies) == (1, ()), "none is known to be none"
+        asked = policy("p", rule(judge="guard"))
+        bench.fleet.set(policies=(asked,))
+        delta = await gateway.read()
+        assert (delta.view.policies.version, delta.view.policies.policies) == (2, (asked,))
+        assert delta.view.policies.judges == ()
+        judge = Model(name="guard", source="/w/Llama-Guard-3-1B.gguf", role=Role.GUARD, created_at=NOW)
+        bench.fleet.set(rows=FleetRows(models=(CHAT, judge), replicas=(READY,)))
+        delta = await gateway.read()
+    assert delta.view.keys is None
+    (entry,) = delta.view.policies.judges
+    assert (entry.model, entry.family, delta.view.policies.version) == ("guard", JudgeFamily.LLAMA_GUARD_3_1B, 3)
 
 
 async def test_a_change_arrives_as_a_delta_within_fifty_milliseconds(bench):

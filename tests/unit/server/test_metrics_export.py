@@ -2,8 +2,8 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmgw.ports import PutModel, PutNode
-from llmgw.schema.demand import DemandReport, MetricSample
+from llmgw.ports import PutModel, PutNode, PutPolicy
+from llmgw.schema.demand import DemandReport, JudgeReport, MetricSample
 from llmgw.schema.floating import FloatingState, FloatingStatus
 from llmgw.schema.model import Model
 from llmgw.schema.node import Replacement
@@ -14,6 +14,7 @@ from llmgw.server.demand import GatewayLive
 from llmgw.server.metrics_export import MetricsExport
 from llmgw.telemetry.metrics import TABLE
 from llmgw.testing.control_room import GIB, ControlRoom
+from llmgw.testing.guard_policies import policy, rule
 
 
 @pytest.fixture
@@ -185,3 +186,17 @@ async def test_silent_nodes_that_are_not_replaced_are_counted_by_reason(room):
     assert values["llmgw_nodes_not_replaced", (("reason", "held"),)] == 1.0
     assert values["llmgw_nodes_not_replaced", (("reason", "serving"),)] == 0.0
     assert values["llmgw_node_silences", (("node", "n1"),)] == 1.0
+
+
+async def test_how_judges_do_is_exported_by_the_control_plane_that_leads(room):
+    await room.fleet.write([PutPolicy(policy=policy("p", rule(judge="guard")))])
+    export = MetricsExport(room.fleet)
+    values = _values(export)
+    assert values["llmgw_guard_policies", ()] == 1.0
+    assert values["llmgw_guard_judge_healthy", (("judge", "guard"),)] == 0.0
+    assert values["llmgw_guard_judge_state", (("judge", "guard"), ("state", "absent"))] == 1.0
+    assert ("llmgw_guard_judge_waiting", (("judge", "guard"),)) not in values, "nobody says so"
+    room.board.report(DemandReport(gateway="g1", seq=1, judges={"guard": JudgeReport(waiting=4)}))
+    assert _values(export)["llmgw_guard_judge_waiting", (("judge", "guard"),)] == 4.0
+    room.lease.lose("control-2")
+    assert not any(name.startswith("llmgw_guard_judge") for name, _ in _values(export))

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from datetime import UTC, datetime
 
 import httpx2
 import pytest
@@ -9,13 +10,24 @@ import uvicorn
 from msgspec.structs import replace
 
 from llmgw.config.server import ServerConfig
-from llmgw.schema.demand import DemandReport, MetricSample, ModelDemand
+from llmgw.schema.demand import AuditEntry, DemandReport, JudgeReport, MetricSample, ModelDemand
+from llmgw.schema.guard.coverage import Coverage, Outcome
 from llmgw.schema.key import AdminRole
 from llmgw.server.demand import GatewayLive
 from llmgw.server.http.app import build_app
 from llmgw.server.peers import FORWARDED_BY, Peers
 from llmgw.server.standby import Standby, peer_secret
 from llmgw.testing.control_room import HASH_KEY, ControlRoom
+
+RECORD = AuditEntry(
+    at=datetime(2026, 1, 1, tzinfo=UTC),
+    request_id="r",
+    key="lk_1",
+    project="p",
+    model="m",
+    surface="chat",
+    coverage=Coverage(outcome=Outcome.BLOCKED),
+)
 
 
 class Plane:
@@ -140,6 +152,8 @@ async def test_demand_at_a_standby_is_told_to_the_leader_under_a_name_of_its_own
         seq=1,
         models={"m": ModelDemand(held=1, in_flight=2, arrivals=3)},
         metrics=(MetricSample(name="x", labels=(), value=1.0),),
+        judges={"guard": JudgeReport(waiting=3)},
+        audit=(RECORD,),
     )
     standby.room.board.connect(GatewayLive(name="gateway-1", version="1", pid=1, connected_at=0.0))
     relaying = asyncio.ensure_future(standby.standby.relay())
@@ -152,6 +166,8 @@ async def test_demand_at_a_standby_is_told_to_the_leader_under_a_name_of_its_own
         relaying.cancel()
     ((gateway, demand),) = leader.room.board.by_model()["m"]
     assert (gateway, demand.held) == ("control-2/gateway-1", 1)
+    assert leader.room.board.judges()["guard"][0].waiting == 3
+    assert leader.room.board.audit.newest() == (RECORD,), "told once"
     assert leader.room.board.samples() == (), "each exports the metrics of its own gateways"
     assert leader.room.board.reports() == (), "what was relayed is not relayed on"
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -40,9 +41,10 @@ class Authority:
         try:
             wanted = x509.load_pem_x509_csr(request.encode())
             key = wanted.public_key()
-        except ValueError as error:
+            proven = isinstance(key, ec.EllipticCurvePublicKey) and wanted.is_signature_valid
+        except (ValueError, UnsupportedAlgorithm) as error:
             raise InvalidInput(f"this is no certificate request: {error}", field="request") from error
-        if not isinstance(key, ec.EllipticCurvePublicKey) or not wanted.is_signature_valid:
+        if not isinstance(key, ec.EllipticCurvePublicKey) or not proven:
             raise InvalidInput("the certificate request is not signed by an elliptic curve key", field="request")
         return self._sign(key, identity, hosts=hosts, now=now)
 

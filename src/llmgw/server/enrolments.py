@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from llmgw.core.trust import Refusal, judge_certificate, judge_token
 from llmgw.link.identity import Holder
 from llmgw.ports import AppendEvent, Clock, FleetRows, PutEnrolment, PutJoinToken, Write
-from llmgw.schema.errors import InvalidInput, LlmgwError
+from llmgw.schema.errors import InvalidInput, LlmgwError, StoreUnavailable
 from llmgw.schema.event import Severity
 from llmgw.schema.identity import Enrolment, Identity, JoinToken, Part
 from llmgw.schema.join import Declined, Introduction, Join, Joined, Renew
@@ -51,14 +51,19 @@ class Enrolments:
             return Declined(reason=f"{wanted.name!r} is no name")
         now = self._clock.now()
         refusals: list[Refusal] = []
+        certificate = ""
 
         def decide(_: FleetRows) -> tuple[Write, ...]:
+            nonlocal certificate
             refusals.clear()
             token = self._token(request.token)
             refusal = judge_token(token, wanted, now)
             if token is None or refusal is not None:
                 refusals.append(refusal or Refusal(reason="there is no such join token"))
                 return () if token is None or refusal is None or not refusal.void else self._void(token, wanted)
+            # Before the token is spent: a request that cannot be certified costs nothing.
+            hosts = _hosts(wanted, token)
+            certificate = self._trust.authority.certify(request.request, wanted, hosts=hosts, now=now)
             return (
                 PutJoinToken(token=replace(token, spent_at=now)),
                 PutEnrolment(enrolment=Enrolment(part=wanted.part, name=wanted.name, joined_at=now, hosts=token.hosts)),
@@ -66,9 +71,6 @@ class Enrolments:
             )
 
         try:
-            # Made before the token is spent: a request that cannot be certified costs nothing.
-            hosts = _hosts(wanted, self._token(request.token))
-            certificate = self._trust.authority.certify(request.request, wanted, hosts=hosts, now=now)
             await self._fleet.change(decide)
         except InvalidInput as error:
             return Declined(reason=error.message)
@@ -83,6 +85,12 @@ class Enrolments:
         """Give the holder of a certificate that is still taken another one."""
         if not self._fleet.loaded:
             return Refused(reason="this control plane has not read its store yet")
+        if not self._fleet.is_leader():
+            # Who was removed a moment ago, or while the store is away here, would be let into doors for a week more.
+            try:
+                await self._fleet.follow()
+            except StoreUnavailable as error:
+                return Refused(reason=error.message, leader=self._directory.leader_address())
         reason = self.judge(holder)
         if reason is not None:
             return Declined(reason=reason)

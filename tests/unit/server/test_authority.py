@@ -1,3 +1,4 @@
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -84,3 +85,18 @@ def test_requests_that_are_none_or_of_other_keys_are_refused(authority):
         with pytest.raises(InvalidInput) as caught:
             authority.certify(text, N1, hosts=(), now=NOW)
         assert caught.value.field == "request"
+
+
+P256, P239 = bytes.fromhex("06082a8648ce3d030107"), bytes.fromhex("06082a8648ce3d030105")
+ECDSA_SHA256, ECDSA_OTHER = bytes.fromhex("06082a8648ce3d040302"), bytes.fromhex("06082a8648ce3d040308")
+
+
+@pytest.mark.parametrize(("known", "unknown"), [(P256, P239), (ECDSA_SHA256, ECDSA_OTHER)])
+def test_requests_of_a_kind_that_nobody_knows_are_refused(authority, known, unknown):
+    _, text = new_request(N1)
+    der = x509.load_pem_x509_csr(text.encode()).public_bytes(serialization.Encoding.DER)
+    assert known in der
+    pem = ssl.DER_cert_to_PEM_cert(der.replace(known, unknown)).replace("CERTIFICATE", "CERTIFICATE REQUEST")
+    with pytest.raises(InvalidInput) as caught:
+        authority.certify(pem, N1, hosts=(), now=NOW)
+    assert caught.value.field == "request"

@@ -8,7 +8,7 @@ from cryptography import x509
 from llmgw.link.certificate_request import new_request
 from llmgw.link.identity import Holder
 from llmgw.link.join import read_ticket
-from llmgw.ports import PutSetting
+from llmgw.ports import DeleteEnrolment, PutSetting
 from llmgw.schema.admin.join_token import CreateJoinToken
 from llmgw.schema.errors import Conflict, InvalidInput, NotFound
 from llmgw.schema.identity import Identity, Part
@@ -215,6 +215,29 @@ async def test_a_standby_renews_too(room, enrolments):
     room.lease.lose("cp2")
     _, request = new_request(N1)
     assert isinstance(await enrolments.renew(Renew(request=request), holder(room)), Joined)
+
+
+async def test_a_standby_renews_for_nobody_who_was_removed_a_moment_ago(room, enrolments):
+    await enrolments.join(join(await token(room)))
+    await room.store.leader(room.lease.fence()).apply([DeleteEnrolment(id="node/n1")])
+    room.lease.lose("cp2")
+    _, request = new_request(N1)
+    assert isinstance(await enrolments.renew(Renew(request=request), holder(room)), Declined)
+
+
+async def test_a_standby_whose_store_is_away_renews_for_nobody(room, enrolments):
+    await enrolments.join(join(await token(room)))
+    room.lease.lose("cp2")
+    room.store.away = True
+    _, request = new_request(N1)
+    assert isinstance(await enrolments.renew(Renew(request=request), holder(room)), Refused)
+
+
+async def test_nothing_is_signed_for_who_has_no_token(room, enrolments, trust, monkeypatch):
+    signed = []
+    monkeypatch.setattr(trust.authority, "certify", lambda *request, **_: signed.append(request))
+    assert isinstance(await enrolments.join(join("lj_guessed")), Declined)
+    assert signed == []
 
 
 async def test_names_that_are_none_get_no_token(room, enrolments):

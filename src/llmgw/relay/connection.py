@@ -10,7 +10,7 @@ from llmgw.relay.limits import Limits
 from llmgw.relay.parser import Refusal, RequestParser, Stage
 from llmgw.relay.request import Request
 from llmgw.relay.sweep import NEVER
-from llmgw.relay.tls import BUFFER_BYTES, LEAVING, ServerTls
+from llmgw.relay.tls import BUFFER_BYTES, KNOWN_S, LEAVING, ServerTls
 from llmgw.telemetry import log
 
 _MAX_AHEAD = 64 * 1024
@@ -68,6 +68,8 @@ class ClientConnection(asyncio.Protocol):
         self._lingering = False
         self._paused = False
         self._deadline = NEVER
+        self._known_until = NEVER
+        """When the peer's certificate is to be looked at anew."""
 
     @property
     def idle(self) -> bool:
@@ -181,6 +183,8 @@ class ClientConnection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(BUFFER_BYTES)
         why = None if tls.refuse is None else tls.refuse(self.transport.get_extra_info("ssl_object"))
         if why is None:
+            if tls.refuse is not None:
+                self._known_until = self._loop.time() + KNOWN_S
             return True
         _LOG.warning("tls.peer_refused", peer=_host(self.transport), reason=why)
         self._lingering = True  # what came with the handshake is not read
@@ -229,7 +233,7 @@ class ClientConnection(asyncio.Protocol):
         self._exchange = exchange = Exchange(request, self)
         if self._paused:
             exchange.pause()
-        if self._host.draining:
+        if self._host.draining or self._loop.time() > self._known_until:
             exchange.keep_alive = False
         self._host.answer(exchange)
         if self._says_leaving and (self._ahead or self._parser.refusal):

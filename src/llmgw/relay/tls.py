@@ -14,6 +14,8 @@ SHUTDOWN_S = 30.0
 """Seconds a peer has to take what was written and to answer the end of a connection; then the connection is dropped."""
 BUFFER_BYTES = 64 * 1024
 """Bytes written and not yet taken, as without TLS (there it is asyncio's default) before the writer is paused."""
+KNOWN_S = 3600.0
+"""Seconds after which a peer that had to show a certificate connects anew: one that ended is not taken for longer."""
 LEAVING = b"-"
 """Sent within an answer: its caller left. No request begins with it, and one byte cannot come in parts."""
 

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from llmgw.link.peers import admitting, expecting
+from llmgw.relay import connection as relay_connection
 from llmgw.relay import server as relay_server
 from llmgw.relay.errors import ClientGone, UpstreamUnreachable
 from llmgw.relay.forward import pipe
@@ -137,6 +138,18 @@ async def test_requests_share_a_connection_whose_both_ends_know_each_other(serve
 
     assert handler.asked == 3
     assert served.server.open_connections == 1
+
+
+async def test_a_gateway_whose_certificate_ended_cannot_stay_by_asking_on(serve, gateway, monkeypatch):
+    monkeypatch.setattr(relay_connection, "KNOWN_S", -1.0)
+    handler = Handler()
+    served = await serve(handler)
+    pool = served.pool(gateway)
+    for _ in range(3):
+        response = await served.ask(pool)
+        assert (response.status, await response.read(10)) == (200, b"ok")
+        assert not pool._idle
+    assert handler.asked == 3
 
 
 @pytest.mark.parametrize(

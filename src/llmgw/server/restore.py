@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from llmgw.core.observing import OBSERVING_SETTING, unheard, written
-from llmgw.ports import AppendEvent, Clock, FleetRows, PutReplica, PutSetting, ReplaceAll, Write
+from llmgw.ports import AppendEvent, Clock, DeleteJoinToken, FleetRows, PutReplica, PutSetting, ReplaceAll, Write
 from llmgw.schema.admin.backup import Login, Restored
 from llmgw.schema.backup import Backup, Content, Observing, Row
 from llmgw.schema.errors import Conflict, NoLeader
@@ -98,6 +98,8 @@ class Restore:
         message = f"the store was restored from a backup that {backup.taken_by} took at {backup.taken_at.isoformat()}"
         return (
             ReplaceAll(content=content),
+            # One that was used since the backup would let somebody in once more.
+            *(DeleteJoinToken(id=str(row["id"])) for row in content.tables.get("join_tokens", ())),
             *(PutReplica(replica=unheard(replica, reason, now)) for replica in replicas),
             *(PutSetting(name=name, value=value) for name, value in kept.items()),
             PutSetting(name=OBSERVING_SETTING, value=written(Observing(taken_at=backup.taken_at, since=now))),

@@ -1,11 +1,14 @@
+from datetime import timedelta
+
 import httpx2
 import msgspec
 import pytest
 
 from llmgw.config.server import ServerConfig
 from llmgw.core import backup
-from llmgw.ports import PutAdminToken
+from llmgw.ports import PutAdminToken, PutJoinToken
 from llmgw.schema.errors import InvalidInput
+from llmgw.schema.identity import JoinToken, Part
 from llmgw.schema.key import AdminRole, AdminToken
 from llmgw.schema.replica import ReplicaState
 from llmgw.server.http.app import build_app
@@ -186,3 +189,23 @@ async def test_what_refuses_the_backups_authority_stops_the_restore_before_anyth
     with pytest.raises(InvalidInput):
         await restore(backup.read(file[0]), actor="lt_x")
     assert await plane.room.store.dump() == before
+
+
+async def test_join_tokens_of_the_backup_let_nobody_in_once_more(plane):
+    room = ControlRoom()
+    await room.open()
+    now = room.clock.now()
+    token = JoinToken(
+        id="lj_12345678",
+        hash="h",
+        part=Part.NODE,
+        name="n1",
+        created_at=now,
+        created_by="lt_x",
+        expires_at=now + timedelta(minutes=15),
+    )
+    await room.fleet.write([PutJoinToken(token=token)])
+    sealed = backup.seal(await room.store.dump(), llmgw="1.0.0", taken_at=now, taken_by="control-1")
+    assert sealed.content.tables["join_tokens"]
+    assert (await post(plane.client(), msgspec.json.encode(sealed))).status_code == 200
+    assert plane.room.fleet.join_tokens == ()

@@ -19,6 +19,7 @@ from llmgw.schema.errors import InvalidInput
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.value import Value
 from llmgw.telemetry import log
+from llmgw.telemetry.ration import Ration
 
 FOLDER = "identity"
 SECRET = "authority-secret"  # noqa: S105 - the name of a file
@@ -223,9 +224,16 @@ class _WatchedObject(ssl.SSLObject):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
-            _log.warning("tls.refused", reason=getattr(error, "verify_message", None) or error.reason)
+            context = self.context
+            untold = context.ration.take() if isinstance(context, _Watched) else None
+            if untold is not None:
+                reason = getattr(error, "verify_message", None) or error.reason
+                _log.warning("tls.refused", reason=reason, untold=untold)
             raise
 
 
 class _Watched(ssl.SSLContext):
     sslobject_class = _WatchedObject
+
+    def __init__(self, _protocol: int) -> None:
+        self.ration = Ration()

@@ -12,6 +12,7 @@ from llmgw.link.server import close, peer_address
 from llmgw.schema.join import Declined, Introduction, Join, Joined, JoinRequest, Renew
 from llmgw.schema.link import Refused
 from llmgw.telemetry import log
+from llmgw.telemetry.ration import Ration
 
 REQUEST_S = 10.0
 """Seconds for who joins to check the introduction and ask."""
@@ -38,6 +39,7 @@ class JoinPath:
 
     def __init__(self, side: JoinSide) -> None:
         self._side = side
+        self._ration = Ration()
 
     async def __call__(self, connection: ServerConnection, holder: Holder | None) -> None:
         """Serve one connection: one request, one answer."""
@@ -47,11 +49,16 @@ class JoinPath:
                 answer = await self._answer(connection, holder)
                 if isinstance(answer, Declined | Refused):
                     who = str(holder.identity) if holder is not None else None
-                    _log.warning("join.refused", peer=peer, holder=who, reason=answer.reason)
+                    self._tell("join.refused", peer=peer, holder=who, reason=answer.reason)
                 await connection.send(msgspec.json.encode(answer).decode())
         except (TimeoutError, ConnectionClosed):
-            _log.warning("join.left", peer=peer)
+            self._tell("join.left", peer=peer)
         await close(connection, "one request a connection")
+
+    def _tell(self, event: str, **fields: str | None) -> None:
+        untold = self._ration.take()
+        if untold is not None:
+            _log.warning(event, untold=untold, **fields)
 
     async def _answer(self, connection: ServerConnection, holder: Holder | None) -> Joined | Declined | Refused:
         introduction = self._side.introduction()

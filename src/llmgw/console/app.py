@@ -7,7 +7,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from llmgw.config.server import ServerConfig
-from llmgw.console import assets, cluster, login, node, overview
+from llmgw.console import assets, cluster, do, guard, login, node, overview
 from llmgw.console.failures import Failures
 from llmgw.console.frame import Frame
 from llmgw.console.headers import SafeHeaders
@@ -46,6 +46,8 @@ def build_console(
         *overview.routes(frame),
         *cluster.routes(frame),
         *node.routes(frame),
+        *guard.routes(frame),
+        *do.routes(frame),
         *login.routes(frame),
         *assets.routes(files),
     ]

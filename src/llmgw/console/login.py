@@ -1,15 +1,13 @@
 """Logging in with an admin token, and out."""
 
-from urllib.parse import parse_qs
-
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from llmgw.console.form import read_form, refuse_foreign
 from llmgw.console.frame import COOKIE, Frame
-from llmgw.schema.errors import Forbidden, TooLarge, Unauthorized
+from llmgw.schema.errors import Unauthorized
 
-_MAX_FORM = 16 * 1024
 _SEE_OTHER = 303
 
 
@@ -23,7 +21,7 @@ def routes(frame: Frame) -> tuple[Route, ...]:
 
     async def log_in(request: Request) -> Response:
         refuse_foreign(request)
-        secret = (await _form(request)).get("token", "").strip()
+        secret = (await read_form(request)).get("token", "").strip()
         try:
             session = frame.sessions.open(secret)
         except Unauthorized as error:
@@ -49,30 +47,7 @@ def routes(frame: Frame) -> tuple[Route, ...]:
     )
 
 
-def refuse_foreign(request: Request) -> None:
-    """Raise `Forbidden` unless the request comes from a page of this console.
-
-    Every browser states the origin with a POST. One that does not is refused: deny by default.
-    """
-    origin = request.headers.get("origin", "")
-    scheme, separator, host = origin.partition("://")
-    if separator and scheme in {"http", "https"} and host == request.headers.get("host"):
-        return
-    raise Forbidden(
-        "this request does not come from a page of this console", hint="open the console in a browser and try again"
-    )
-
-
 def _end(frame: Frame, request: Request) -> None:
     session = request.cookies.get(COOKIE)
     if session:
         frame.sessions.end(session)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MAX_FORM:
-            raise TooLarge(f"the form is larger than {_MAX_FORM} bytes")
-    return {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}

@@ -6,9 +6,13 @@ from llmgw.console.harm import Harm
 from llmgw.core.observing import RESUME
 from llmgw.schema.admin.model import ModelRow, ModelState
 from llmgw.schema.admin.node import NodeRow
+from llmgw.schema.guard.judge import JudgeState
 from llmgw.schema.node import NodeState
 from llmgw.schema.summary import AlarmKind, ControlPlaneState, Summary
 from llmgw.schema.value import Value
+
+_JUDGING = frozenset({JudgeState.UNPROVEN, JudgeState.SLOW, JudgeState.OVERLOADED})
+"""States in which a judge may still give right verdicts."""
 
 
 class Need(Value, frozen=True, kw_only=True):
@@ -40,6 +44,7 @@ def needs(
         *_observing(summary),
         *_store(summary),
         *_around(summary),
+        *_judges(summary),
         *_models(models),
         *_nodes(nodes),
         *_next(models, nodes),
@@ -88,6 +93,14 @@ def _around(summary: Summary) -> Iterator[Need]:
             text = f"Control plane {plane.name} does not answer at {plane.address}."
             what = f"llmgw ctl server remove {plane.name}"
             yield Need(id=f"plane-{plane.name}", harm=Harm.SOON, text=f"{text} Is it gone for good?", what_to_do=what)
+
+
+def _judges(summary: Summary) -> Iterator[Need]:
+    """Judges that policies ask and that do not judge."""
+    for judge in summary.judges:
+        harm = Harm.SOON if judge.state in _JUDGING else Harm.BROKEN
+        text = f"Judge {judge.text}."
+        yield Need(id=f"judge-{judge.model}", harm=harm, text=text, what_to_do=judge.remedy, address="/guard")
 
 
 def _models(models: Sequence[ModelRow]) -> Iterator[Need]:

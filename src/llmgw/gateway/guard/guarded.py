@@ -47,8 +47,6 @@ class Guarded:
         self.waits = any(rule.holds and rule.rule.judge is not None for rule in rules.input)
         """No byte may leave for the client: a rule that holds the request has not answered."""
         call.held = self.waits
-        self.stopped: AnswerScan | None = None
-        """The text of the answer that a rule ended."""
         self._conversation = conversation
         self._judging = judging
         self._heard = heard
@@ -101,10 +99,16 @@ class Guarded:
         return refused(self.decision, self.ledger)
 
     @property
+    def stopped(self) -> AnswerScan | None:
+        """The text of the answer that a rule ended, from the moment its verdict is in."""
+        return next((scan for scan in self._scans.values() if scan.decision.stops), None)
+
+    @property
     def decision(self) -> Decision:
         """What ended the answer."""
-        assert self.stopped is not None, "an answer that nothing stopped"  # noqa: S101 (a bug of the caller)
-        return self.stopped.decision
+        stopped = self.stopped
+        assert stopped is not None, "an answer that nothing stopped"  # noqa: S101 (a bug of the caller)
+        return stopped.decision
 
     # The answer, for those who pass it on -------------------------------------------------------------
 
@@ -195,8 +199,6 @@ class Guarded:
         self._task.cancel()
 
     def _ask(self, scan: AnswerScan, asks: Sequence[Ask]) -> None:
-        if scan.decision.stops and self.stopped is None:
-            self.stopped = scan
         for ask in asks:
             self._start(self._judge_window(scan, ask))
 
@@ -205,8 +207,6 @@ class Guarded:
             if self.stopped is not None:
                 return  # cut off, and recorded so
             await self._judging.judge_answer(scan, ask, self._conversation, heard=self._heard)
-        if scan.decision.stops and self.stopped is None:
-            self.stopped = scan
         self._change()
 
     def _change(self) -> None:

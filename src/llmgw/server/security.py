@@ -1,5 +1,6 @@
 """How a control plane's connections are secured: not at all on trusted networks, else by mutual TLS of the cluster."""
 
+import asyncio
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,8 @@ from urllib.parse import urlsplit
 from llmgw.config.server import ServerConfig
 from llmgw.config.tls import Tls, is_wildcard, split_address
 from llmgw.link.join_server import JoinPath
+from llmgw.link.renewed import follow_renewals
+from llmgw.link.served import ServedCertificate
 from llmgw.link.server import AgentHandler, AgentListener, TokenGate
 from llmgw.ports import Clock, Store
 from llmgw.server.bootstrap import agent_token
@@ -16,7 +19,6 @@ from llmgw.server.fleet import Fleet
 from llmgw.server.gateway_gate import GatewayGate
 from llmgw.server.hub import Renewing
 from llmgw.server.trust import ServerTrust
-from llmgw.server.trusted import unreadable
 
 
 class Security:
@@ -29,7 +31,7 @@ class Security:
         self._config = config
         self._fleet = fleet
         self._trust: ServerTrust | None = None
-        self._api: ssl.SSLContext | None = None
+        self._api: ServedCertificate | None = None
         if config.tls is Tls.ON:
             self._trust = ServerTrust(
                 Path(config.data_dir), name=config.name, hosts=host_names(config), fleet=fleet, clock=clock
@@ -50,9 +52,12 @@ class Security:
             await self._trust.store()
 
     async def run(self) -> None:
-        """Renew certificates until cancelled."""
-        if self._trust is not None:
-            await self._trust.keep()
+        """Renew certificates, and take into use those that the operator renewed, until cancelled."""
+        if self._trust is None:
+            return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._trust.keep())
+            tasks.create_task(follow_renewals(() if self._api is None else (self._api,)))
 
     def listener(self, agents: AgentHandler) -> AgentListener:
         """Give the agents' listener, which lets go at once of machines that were removed."""
@@ -72,7 +77,7 @@ class Security:
         """Give what API and console listen with. After `open`."""
         if self._trust is None:
             return None
-        return self._api or self._trust.own.serving_people()
+        return self._trust.own.serving_people() if self._api is None else self._api.context
 
     def dialling(self) -> ssl.SSLContext | None:
         """Give what other control planes are dialled with; their names are checked. After `open`."""
@@ -125,14 +130,8 @@ def host_names(config: ServerConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in (*LOOPBACK, *found, *config.host_names) if name))
 
 
-def _own_certificate(config: ServerConfig) -> ssl.SSLContext | None:
+def _own_certificate(config: ServerConfig) -> ServedCertificate | None:
     """Read the operator's certificate for people. Raises `InvalidInput`."""
-    if config.api_certificate_file is None:
+    if config.api_certificate_file is None or config.api_key_file is None:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(config.api_certificate_file, config.api_key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise unreadable("api_certificate_file", config.api_certificate_file, error) from error
-    return context
+    return ServedCertificate(Path(config.api_certificate_file), Path(config.api_key_file), field="api_certificate_file")

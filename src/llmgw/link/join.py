@@ -96,7 +96,11 @@ async def renew(addresses: Sequence[str], own: TlsIdentity) -> None:
     key, request = await asyncio.to_thread(new_request, own.identity)
 
     async def ask(stream: ClientConnection) -> str | Refused:
-        _check_part(_leaf(stream))
+        try:
+            _check_part(_leaf(stream))
+        except Forbidden as error:
+            # Told nothing, and passed over: who took the address of one control plane must not keep us from the others.
+            return Refused(reason=error.message)
         introduction = await _introduced(stream)
         if isinstance(introduction, Refused):
             return introduction

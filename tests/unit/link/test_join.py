@@ -196,8 +196,13 @@ async def test_a_node_of_the_cluster_cannot_pass_for_a_control_plane(cluster, tm
             await join([plane.address], ticket(cluster), N1)
         assert plane.side.asked == []
         own = cluster.join(tmp_path / "a", Part.NODE, "n1")
-        with pytest.raises(Forbidden, match="node cp1"):
+        with pytest.raises(NotJoined, match="node cp1"):
             await renew([plane.address], own)
+        before = own.file.read_text()
+        async with Plane(cluster, tmp_path / "right") as right:
+            await renew([plane.address, right.address], own)
+        assert own.file.read_text() != before
+        assert plane.side.asked == []
         async with running(AgentConnection(Agent(plane.address), SystemClock(), own).run()):
             await asyncio.sleep(0.5)
             assert plane.gate.holders == []

@@ -157,6 +157,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self._data = str(folder / "data")
         self._env = {**os.environ, "LLMGW_CTL_CONFIG": str(folder / "ctl.toml")}
+        self.weights = folder
+        """Where its agent looks for weights."""
         weights = folder / "counting.gguf"
         write_counting_model(weights)
         gateway, api = _free_ports()

@@ -28,5 +28,7 @@ def guard_judge_enable(session: Session, /, *, name: str, source: str | None, re
 
 def _text(done: JudgeEnabled) -> str:
     lines = [f"{done.model}: {sentence}" for sentence in done.did]
-    lines.append(done.judge.text if done.judge is not None else f"no policy asks {done.model} yet")
+    # How it does is not told: what is known now is of before the change.
+    if done.judge is None:
+        lines.append(f"no policy asks {done.model} yet")
     return "\n".join([*lines, "watch it with: llmgw ctl guard judge status"])

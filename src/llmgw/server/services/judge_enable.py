@@ -72,7 +72,7 @@ def _plan(fleet: Fleet, clock: Clock, rows: FleetRows, name: str, request: Enabl
     wrong = is_judge and status is not None and status.state is JudgeState.WRONG
     elsewhere = request.source is not None and request.source != before.source
     if not request.replace and (not is_judge or elsewhere):
-        raise _in_the_way(before, family, elsewhere=elsewhere)
+        raise _in_the_way(before, family, is_judge=is_judge)
     if request.replace and (not is_judge or wrong or elsewhere):
         return _replaced(rows, before, request, said, wrong=wrong)
     return _cured(rows, before, status)
@@ -158,15 +158,17 @@ def _source(
     return best.source, f" ({NAMES[best.family]}, found on {', '.join(best.nodes[:3])})"
 
 
-def _in_the_way(before: Model, family: JudgeFamily | None, *, elsewhere: bool) -> Conflict:
+def _in_the_way(before: Model, family: JudgeFamily | None, *, is_judge: bool) -> Conflict:
     if before.role is not Role.GUARD:
         told = f"{before.name} is a model in role {before.role}, served from {before.source}"
     elif family is None:
         told = f"{before.name} is in role guard, but {before.source} is not recognised as a judge's weights"
     else:
         told = f"{before.name} is a judge already, served from {before.source}"
-    replaced = "its weights are replaced" if elsewhere else "it becomes a judge"
-    return Conflict(told, hint=f"with --replace {replaced}, and it answers no other requests", field="replace")
+    hint = "with --replace the other weights are served instead"
+    if not is_judge:
+        hint = "with --replace it becomes a judge, and answers no other requests"
+    return Conflict(told, hint=hint, field="replace")
 
 
 def _family(rows: FleetRows, source: str) -> JudgeFamily | None:

@@ -62,13 +62,13 @@ class GuardRoom:
 
 
 @asynccontextmanager
-async def guard_room(folder: Path, *, kind: str = "openai") -> AsyncIterator[GuardRoom]:
-    """Open a room; the model is run by an engine of `kind`."""
+async def guard_room(folder: Path, *, kind: str = "openai", **settings: Any) -> AsyncIterator[GuardRoom]:
+    """Open a room; the model is run by an engine of `kind`, the gateway has these settings."""
     async with FakeEngine(model="tiny") as engine, FakeEngine(model="guard") as judge:
         judge.plain = scripted_judge
-        config = GatewayConfig(
-            data_dir=str(folder), control_socket=str(folder / "hub.sock"), log_level=LogLevel.WARNING
-        )
+        socket = str(folder / "hub.sock")
+        level = LogLevel.WARNING
+        config = GatewayConfig(data_dir=str(folder), control_socket=socket, log_level=level, **settings)
         room = Room(a_view(), config)
         await room.open()
         yield GuardRoom(room, engine, judge, kind)

@@ -9,8 +9,9 @@ from llmgw.core.guard.ledger import header
 from llmgw.schema.guard.policy import Attachment
 from llmgw.schema.guard.rule import Action, FailurePolicy, Limits, OnFailure, Stage
 from llmgw.testing.fake_engine import Fault
-from llmgw.testing.gateway_room import until
+from llmgw.testing.gateway_room import a_route, until
 from llmgw.testing.guard_policies import rule
+from llmgw.testing.guard_room import guard_room
 from llmgw.testing.scripted_judge import WORD
 
 HEADER = b"x-llmgw-guard"
@@ -59,6 +60,27 @@ async def test_the_engine_works_while_the_judge_thinks_and_no_byte_leaves_before
     assert response.header(HEADER).startswith(b"allowed; rules=1; texts=1; failed=0")
     await response.read(1 << 20)
     response.close()
+
+
+@pytest.mark.parametrize(("text", "status"), [("fine", 200), (WORD, 400)])
+async def test_a_held_stream_gets_no_comment_before_the_judge_answered(tmp_path, text, status):
+    async with guard_room(tmp_path, hold_comment_s=0.02) as court:
+        away = a_route(hold_s=30.0, unavailable="it starts")
+        court.routes = (away, *court.routes[1:])
+        court.rules(rule(stage=Stage.INPUT))
+        court.judge.first_chunk_s = 0.3
+        body = {"model": "tiny", "stream": True, "messages": [{"role": "user", "content": text}]}
+        asked = asyncio.ensure_future(court.room.start("/v1/chat/completions", body))
+        await court.judge.until(lambda counts: counts.started == 1)
+        await asyncio.sleep(0.1)
+        assert not asked.done()
+        response = await asked
+        assert response.status == status
+        if status == 200:
+            async for piece in response.chunks():
+                assert piece.startswith(b": starting tiny")
+                break
+        response.close()
 
 
 async def test_an_error_of_the_engine_does_not_overtake_the_judge(court):

@@ -116,8 +116,9 @@ def _cured(rows: FleetRows, before: Model, status: JudgeStatus | None) -> _Plan:
         did.append("is tried again")
     if not did:
         told = "nothing to do: it is healthy" if status is None or status.problem is None else "nothing was done"
-        cure = f": {status.problem}; try {status.remedy}" if status is not None and status.problem else ""
-        return _Plan(before, (f"{told}{cure}",))
+        why = f": {status.problem}" if status is not None and status.problem else ""
+        cure = f"; try {status.remedy}" if why and status is not None and status.remedy else ""
+        return _Plan(before, (f"{told}{why}{cure}",))
     return _Plan(after, tuple(did), tried if tried != known else None)
 
 

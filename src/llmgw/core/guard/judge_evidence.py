@@ -105,6 +105,7 @@ def judge_evidence(
                 replicas_wanted=desired_replicas(seen.model, seen.wanted) if seen is not None else 0,
                 trouble=troubles.get(one.model),
                 canaries=_canaries(said),
+                canary_s=max((report.canary_s for report in said if report.canary_s is not None), default=None),
                 traffic=_traffic(said),
                 last_failure=max(failures, key=lambda failure: failure.at, default=None),
             )

@@ -60,12 +60,14 @@ def judge_report(seats: Sequence[Seat], now: datetime, *, quarantined: bool) -> 
         return JudgeReport(quarantined=quarantined)
     seat, report = min(told, key=lambda one: (one[0].wrong is None, one[1].state is CanaryState.RIGHT))
     text = f"{report.text} (replica {seat.target.id})" if len(seats) > 1 else report.text
+    # A round without answers takes nothing back, but it was the last one all the same.
+    last = report if seat.report is None else seat.report
     failure = None
-    if report.at is not None and report.state is not CanaryState.RIGHT:
-        failure = JudgeFailure(at=report.at, text=f"canaries: {text}")
+    if last.at is not None and report.state is not CanaryState.RIGHT:
+        failure = JudgeFailure(at=last.at, text=f"canaries: {text}")
     return JudgeReport(
         canaries=replace(report, text=text),
-        canaries_age_s=None if report.at is None else (now - report.at).total_seconds(),
+        canaries_age_s=None if last.at is None else (now - last.at).total_seconds(),
         canary_s=seat.longest_s,
         quarantined=quarantined,
         last_failure=failure,

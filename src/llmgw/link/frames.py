@@ -26,12 +26,12 @@ def framed(body: bytes) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-async def read_frame(reader: asyncio.StreamReader) -> bytes | None:
-    """Read one frame's body; `None` at a clean end. Raises `FrameError` for a frame that is too large or cut."""
+async def read_frame(reader: asyncio.StreamReader, *, most: int = MAX_FRAME) -> bytes | None:
+    """Read one frame's body of `most` bytes at most; `None` at a clean end. Raises `FrameError` for a frame that is too large or cut."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
-        if length > MAX_FRAME:
-            raise FrameError(f"frame of {length} bytes, more than {MAX_FRAME}: not a peer of ours")
+        if length > most:
+            raise FrameError(f"frame of {length} bytes, more than {most}: not a peer of ours")
         return await reader.readexactly(length)
     except asyncio.IncompleteReadError as error:
         if error.partial:

@@ -24,6 +24,8 @@ from llmgw.schema.value import Value
 DEADLINE_S = 15.0
 """Seconds for one control plane: connection, handshake and answer."""
 CLOSE_S = 0.5
+MOST_ASKED = 16
+"""Addresses asked at most: each may name another, and not all of them are proven to be control planes."""
 MAX_MESSAGE = 256 * 1024
 
 T = TypeVar("T")
@@ -115,7 +117,7 @@ async def _in_turn(
 ) -> T:
     """Ask one after the other, who leads as soon as one says so."""
     waiting, asked, problems = list(addresses), set[str](), list[str]()
-    while waiting:
+    while waiting and len(asked) < MOST_ASKED:
         address = waiting.pop(0)
         if address in asked:
             continue

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from llmgw.core.guard.judge_evidence import judge_entries
-from llmgw.link.frames import FrameError, pack, read_frame
+from llmgw.link.frames import MAX_FRAME, FrameError, pack, read_frame
 from llmgw.link.identity import Holder, holder_of
 from llmgw.link.messages import Messages
 from llmgw.ports import Clock, FleetRows
@@ -46,6 +46,9 @@ DEAD_S = 15.0
 """Seconds without a byte after which a gateway's stream is dead; gateways report each second."""
 SEND_S = 10.0
 """Seconds a gateway may take to read what was sent before its stream is dropped; it comes back for a snapshot."""
+
+MAX_HELLO = 64 * 1024
+"""Of the first message, before it is known who speaks."""
 
 _log = log.get(__name__)
 _messages: Messages[GatewayMessage] = Messages(msgspec.json.Decoder(GatewayMessage))
@@ -234,7 +237,7 @@ class Hub:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, stream: "_Stream") -> None:
-        hello = await _read(reader)
+        hello = await _read(reader, most=MAX_HELLO)
         if not isinstance(hello, GatewayHello) or not await stream.admits(hello):
             return
         gateway = GatewayLive(
@@ -353,7 +356,7 @@ def _delta(before: View, after: View) -> ViewDelta:
     return ViewDelta(routes=changed, view=None if sections == View(source=after.source) else sections)
 
 
-async def _read(reader: asyncio.StreamReader) -> GatewayMessage | None:
+async def _read(reader: asyncio.StreamReader, *, most: int = MAX_FRAME) -> GatewayMessage | None:
     async with asyncio.timeout(DEAD_S):
-        frame = await read_frame(reader)
+        frame = await read_frame(reader, most=most)
     return None if frame is None else _messages.read(frame)

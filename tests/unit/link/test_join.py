@@ -12,6 +12,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 from websockets.frames import CloseCode
 
+from llmgw.link import join as module
 from llmgw.link.client import AgentConnection
 from llmgw.link.identity import Holder, TlsIdentity, write_identity
 from llmgw.link.join import NotJoined, Ticket, join, read_ticket, renew
@@ -337,3 +338,14 @@ def test_what_is_no_token_is_told_without_repeating_it(text):
 
 def test_a_token_may_be_read_with_the_line_around_it(cluster):
     assert read_ticket(f" {ticket(cluster)}\n") == ticket(cluster)
+
+
+async def test_control_planes_that_name_one_another_are_not_asked_for_ever(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_ASKED", 3)
+    async with Plane(cluster, tmp_path) as plane:
+        named = (f"127.0.0.1:{port}" for port in range(1, 100))
+        with pytest.raises(NotJoined) as caught:
+            await join([*named, plane.address], ticket(cluster), N1)
+    assert plane.side.asked == []
+    assert "127.0.0.1:3:" in caught.value.message
+    assert "127.0.0.1:4:" not in caught.value.message

@@ -281,3 +281,11 @@ async def test_a_gateway_of_this_machine_gets_a_new_certificate_in_its_own_name(
         async with bench.gateway(name) as gateway:
             gateway.writer.write(pack(RenewCertificate(request="csr")))
             assert await gateway.read() == answer
+
+
+async def test_a_stranger_is_not_waited_for_with_a_large_first_message(bench):
+    reader, writer = await asyncio.open_unix_connection(str(bench.path))
+    writer.write((module.MAX_HELLO + 1).to_bytes(4, "big") + b"{")
+    async with asyncio.timeout(5):
+        assert await reader.read() == b""
+    writer.close()

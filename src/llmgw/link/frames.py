@@ -27,7 +27,7 @@ def framed(body: bytes) -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader, *, most: int = MAX_FRAME) -> bytes | None:
-    """Read one frame's body of `most` bytes at most; `None` at a clean end. Raises `FrameError` for a frame that is too large or cut."""
+    """Read one frame's body of `most` bytes at most; `None` at a clean end. Raises `FrameError` for any other frame."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         if length > most:

@@ -59,6 +59,8 @@ class HeldStream:
         self._closed: set[int] = set()
         """Choices that began, and those whose end went out."""
         self._spoken = False
+        self._early: list[bytes] = []
+        """Frames before the first text: kept while the answer may still become an error of its own."""
         self._ended = False
 
     async def take(self, *, idle_timeout_s: float) -> None:
@@ -88,7 +90,9 @@ class HeldStream:
             self.came.set_result(None)
         if self._over.done() or self._guarded.waits:
             return
-        self._write([self._rendered(held) for held in self._gate.free()])
+        self._early += [self._rendered(held) for held in self._gate.free()]
+        if self._spoken or (self._ended and not len(self._gate)):
+            self._write_early()
         if self._guarded.stopped is not None:
             self._stop()
         elif self._ended and not len(self._gate) and self._guarded.settled:
@@ -195,6 +199,10 @@ class HeldStream:
             self._call.first_token()
         self._closed.update(number for number, ended in _ends(body) if ended)
 
+    def _write_early(self) -> None:
+        early, self._early = self._early, []
+        self._write(early)
+
     def _write(self, parts: Sequence[bytes]) -> None:
         data = b"".join(parts)
         if data:
@@ -211,6 +219,7 @@ class HeldStream:
         """End the answer as clients understand it."""
         error = self._guarded.refusal()
         if self._guarded.decision.outcome is Outcome.BLOCKED:
+            self._write_early()
             self._write(self._closing(error.message))
         elif not self._call.exchange.started:
             self._call.fail(error)

@@ -122,6 +122,7 @@ async def test_held_text_goes_out_while_the_engine_goes_on(court):
 async def test_a_judge_that_is_dead_gives_no_byte_of_the_answer(court, stream):
     court.rules(rule(stage=Stage.OUTPUT))
     court.says("hello")
+    court.engine.script = [chunk("", role="assistant"), *court.engine.script]
     await court.judge.stop()
     answer = await court.room.chat(stream=stream)
     assert answer.status == 503

@@ -1,5 +1,6 @@
 from llmgw.ctl.status import text
 from llmgw.schema.floating import FloatingState
+from llmgw.schema.guard.judge import JudgeState, JudgeStatus
 from llmgw.schema.store import StoreMember, StoreRole
 from llmgw.schema.summary import (
     ClassCounts,
@@ -124,4 +125,28 @@ def test_a_store_and_an_address_in_trouble_are_shown_with_what_to_do():
         "store          no synchronous standby: what is written now could be lost with the primary\n"
         "store          db2: it is stopping\n"
         "address        10.0.0.100 is on no host: look at keepalived on cp1"
+    )
+
+
+def test_a_judge_that_does_not_judge_is_named_with_what_helps():
+    judge = JudgeStatus(
+        model="guard",
+        policies=("p",),
+        in_catalog=False,
+        is_judge=False,
+        replicas_ready=0,
+        state=JudgeState.ABSENT,
+        text="guard is not in the catalog, and policy p asks it",
+        problem="guard is not in the catalog, and policy p asks it",
+        remedy="llmgw ctl guard judge enable guard",
+    )
+    summary = Summary(
+        version="0.1.0",
+        nodes=NodeCounts(total=1, ready=1, cordoned=0, draining=0, unreachable=0),
+        replicas=ReplicaCounts(ready=1, starting=0, draining=0, failed=0),
+        models=ModelCounts(total=1, satisfied=1, short=0),
+        judges=(judge,),
+    )
+    assert text(summary).splitlines()[-1] == (
+        "judge          guard is not in the catalog, and policy p asks it: llmgw ctl guard judge enable guard"
     )

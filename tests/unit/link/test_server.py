@@ -5,6 +5,7 @@ import time
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -253,13 +254,13 @@ async def test_an_agent_that_is_removed_while_it_is_welcomed_is_not_taken_on():
     assert handler.streams == []
 
 
-async def test_refusals_under_ever_new_names_fill_neither_the_log_nor_memory(listening, monkeypatch, capsys):
+async def test_refusals_under_ever_new_names_fill_neither_the_log_nor_memory(listening, monkeypatch):
     _, _, address = listening
     monkeypatch.setattr(module, "MOST_TOLD", 3)
-    for number in range(6):
-        agent = FakeAgent(FakeNode(f"{number}" + "n" * 100_000), address=address, token="wrong")
-        async with running(agent) as task:
-            await asyncio.wait([task], timeout=5.0)
-    told = capsys.readouterr()
-    assert 0 < (told.out + told.err).count("agent.refused") <= 3
-    assert len(told.out + told.err) < 5_000
+    with capture_logs() as logs:
+        for number in range(6):
+            agent = FakeAgent(FakeNode(f"{number}" + "n" * 100_000), address=address, token="wrong")
+            async with running(agent) as task:
+                await asyncio.wait([task], timeout=5.0)
+    assert 0 < len([line for line in logs if line["event"] == "agent.refused"]) <= 3
+    assert len(str(logs)) < 5_000

@@ -30,6 +30,7 @@ class Fleet:
         self.loaded = True
         self.rows = FleetRows()
         self.api_keys = ()
+        self.policies = ()
         self.hash_key = b""
 
 
@@ -74,7 +75,8 @@ async def bench(tmp_path):
     yield bench
     running.cancel()
     await bench.hub.stop()
-    await asyncio.gather(running, return_exceptions=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
 
 
 @pytest.fixture

@@ -120,7 +120,7 @@ def _told(state: JudgeState, evidence: JudgeEvidence) -> tuple[str, str | None]:
             return f"{model} is quarantined: {_canaries(canaries)}", f"{enable} --replace"
         case JudgeState.DEAD:
             ready = counted(evidence.replicas_ready, "replica")
-            return f"{model} does not answer, though {ready} should be ready", f"llmgw ctl replica list {model}"
+            return f"{model} does not answer, though {ready} should be ready", f"llmgw ctl replica list --model {model}"
         case JudgeState.OVERLOADED:
             count = evidence.traffic.failures.get(FailureKind.OVERLOADED, 0)
             requests = counted(count, "request")

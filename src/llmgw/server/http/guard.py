@@ -78,7 +78,7 @@ ROUTES = (
     TypedRoute(
         method="POST",
         path="/guard/policies/diff",
-        role=AdminRole.VIEWER,
+        role=AdminRole.OPERATOR,
         summary="What applying a file would change; nothing does",
         handler=_diff,
         body=PolicyFile,

@@ -7,7 +7,6 @@ from llmgw.schema.admin.guard import AuditList
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.guard.coverage import Outcome
 from llmgw.schema.guard.judge import JudgeState, JudgeStatus
-from llmgw.schema.replica import Replica
 from llmgw.server.fleet import Fleet
 from llmgw.server.view import unavailable
 
@@ -17,21 +16,23 @@ _KNOWN_HERE = frozenset({JudgeState.ABSENT, JudgeState.NOT_A_JUDGE, JudgeState.N
 """States that a control plane knows which hears no gateway."""
 
 
-def judge_statuses(fleet: Fleet) -> tuple[JudgeStatus, ...]:
-    """Tell of each judge that policies ask, by name."""
-    if not any(True for _ in asked_judges(fleet.policies)):
+def judge_statuses(fleet: Fleet, snapshot: Snapshot | None = None) -> tuple[JudgeStatus, ...]:
+    """Tell of each judge that policies ask, by name; `snapshot` is that of now, where there is one already."""
+    policies = fleet.policies
+    asked = frozenset(one.model for one in asked_judges(policies))
+    if not asked:
         return ()
-    snapshot, reports = fleet.snapshot(), fleet.judge_reports()
-    evidence = judge_evidence(fleet.policies, snapshot, reports, _troubles(fleet, snapshot))
+    snapshot = snapshot or fleet.snapshot()
+    evidence = judge_evidence(policies, snapshot, fleet.judge_reports(), _troubles(asked, snapshot))
     return tuple(judge_status(one) for one in evidence)
 
 
-def judge_problems(fleet: Fleet) -> tuple[JudgeStatus, ...]:
+def judge_problems(fleet: Fleet, snapshot: Snapshot | None = None) -> tuple[JudgeStatus, ...]:
     """Give the judges with a problem. One that stands by tells only what it knows: gateways report to the leader."""
     heard = fleet.judge_reports()
     return tuple(
         one
-        for one in judge_statuses(fleet)
+        for one in judge_statuses(fleet, snapshot)
         if one.problem is not None and (fleet.is_leader() or one.model in heard or one.state in _KNOWN_HERE)
     )
 
@@ -45,15 +46,13 @@ def audit(fleet: Fleet, *, outcome: Outcome | None, limit: int) -> AuditList:
     return AuditList(entries=tuple(entry for entry, _ in zip(found, range(limit), strict=False)), kept=len(entries))
 
 
-def _troubles(fleet: Fleet, snapshot: Snapshot) -> dict[str, str]:
+def _troubles(asked: frozenset[str], snapshot: Snapshot) -> dict[str, str]:
     """Say why judges have no replica that is ready."""
-    reports = {report.id: report for seen in snapshot.nodes for report in seen.reports or ()}
-    replicas: dict[str, list[Replica]] = {}
-    for replica in snapshot.replicas:
-        replicas.setdefault(replica.model, []).append(replica)
-    asked = {one.model for one in asked_judges(fleet.policies)}
+    replicas = {name: [one for one in snapshot.replicas if one.model == name] for name in asked}
+    shards = {shard.id for found in replicas.values() for one in found for shard in one.shards}
+    reports = {report.id: report for seen in snapshot.nodes for report in seen.reports or () if report.id in shards}
     return {
-        seen.model.name: unavailable(seen.model, seen.status, tuple(replicas.get(seen.model.name, ())), reports)
+        seen.model.name: unavailable(seen.model, seen.status, tuple(replicas[seen.model.name]), reports)
         for seen in snapshot.models
         if seen.model.name in asked
     }

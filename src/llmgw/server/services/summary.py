@@ -12,13 +12,14 @@ from llmgw.server.services.judges import judge_problems
 def summary(fleet: Fleet, *, version: str) -> Summary:
     """Sum up the fleet from the same state as the tables. `version` was captured when the process started."""
     status = fleet.leader_status()
-    found = summarize(fleet.snapshot(), version=version, leader=status.leader_name, epoch=status.epoch)
+    snapshot = fleet.snapshot()
+    found = summarize(snapshot, version=version, leader=status.leader_name, epoch=status.epoch)
     members = fleet.control_planes()
     several = _with_floating(ControlPlanes(members=members), fleet) if len(members) > 1 else None
     store = fleet.surroundings.store()
     return replace(
         found,
-        judges=judge_problems(fleet),
+        judges=judge_problems(fleet, snapshot),
         control_planes=several,
         store=store.members if store is not None else (),
         store_problem=store.problem if store is not None else None,

@@ -119,7 +119,7 @@ def test_a_path_before_the_data_is_part_of_the_field():
 def test_allowed_values_are_found_inside_lists_and_beside_words_of_their_own():
     rule = {"name": "r", "action": "block", "judge": "g"}
     for change, field, allowed in (
-        ({"action": "blok"}, "policies[0].rules[0].action", ("block", "redact", "flag", "shadow")),
+        ({"action": "stop"}, "policies[0].rules[0].action", ("block", "redact", "flag", "shadow")),
         ({"secrets": "every"}, "policies[0].rules[0].secrets", ("all",)),
         ({"on_failure": {"timeout": "opn"}}, "policies[0].rules[0].on_failure.timeout", ("open", "closed")),
     ):

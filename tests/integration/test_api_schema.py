@@ -44,6 +44,8 @@ class Desk:
         self.names["id"] = next((name for word, name in known.items() if f"/{word}/" in path), "")
         if "/control-planes/" in path:
             self.names["name"] = "control-2"
+        if "/gateways/" in path:
+            self.names["name"] = "gateway-2"
 
     def rows(self) -> object:
         return asyncio.run(self._read())

@@ -33,7 +33,7 @@ async def app(scope, receive, send):
 async def address(monkeypatch):
     monkeypatch.setattr(protocol, "HEAD_S", SHORT_S)
     monkeypatch.setattr(protocol, "BODY_S", SHORT_S)
-    server = _Http(app, grace_s=1.0)
+    server = _Http(app, grace_s=1.0, tls=None)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         yield listening.getsockname()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from llmgw.gateway.errors import ApiError
 from llmgw.gateway.usage import UsageMeter
-from llmgw.relay.exchange import Exchange
+from llmgw.relay.answering import Answering
 
 EVENT_STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -48,7 +48,7 @@ class Call:
         "status",
     )
 
-    def __init__(self, exchange: Exchange, request_id: bytes) -> None:
+    def __init__(self, exchange: Answering, request_id: bytes) -> None:
         self.exchange = exchange
         self.request_id = request_id
         self.started_at = time.monotonic()

@@ -16,11 +16,13 @@ from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.surfaces import chat, completions, embeddings, models, moderations
+from llmgw.gateway.surfaces.translated import TranslatedExchange, TranslatedSurface
 from llmgw.relay.errors import ClientGone
 from llmgw.relay.exchange import Exchange
 from llmgw.telemetry import log as logs
 
 _GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings)}
+_TRANSLATED: dict[str, TranslatedSurface] = {}
 _JSON = [(b"content-type", b"application/json")]
 _HEALTH = "/healthz"
 _READS = ("GET", "HEAD")
@@ -80,7 +82,7 @@ class Handler:
             _only(request.method, _READS)
             call.respond(200, _JSON, b'{"status":"ok"}')
             return
-        surface = _GENERATING.get(request.path)
+        surface = _GENERATING.get(request.path) or _translated(call)
         if surface is None and request.path != moderations.PATH and not models.owns(request.path):
             raise _no_such_path(request.path)
         call.label = (surface or (moderations if request.path == moderations.PATH else models)).LABEL
@@ -95,6 +97,9 @@ class Handler:
             call.respond(200, _JSON, models.answer(self._view, request.path))
             return
         _only(request.method, ("POST",))
+        check_type(request.header(b"content-type"), request.header(b"content-encoding"))
+        if isinstance(call.exchange, TranslatedExchange):
+            call.exchange.translate(_TRANSLATED[request.path].translate)
         await self._generate(call, surface)
 
     async def _moderate(self, call: Call) -> None:
@@ -103,10 +108,8 @@ class Handler:
         check_type(request.header(b"content-type"), request.header(b"content-encoding"))
         call.respond(200, _JSON, await self._moderator.answer(call, moderations.read(request.body)))
 
-    async def _generate(self, call: Call, surface: ModuleType) -> None:
-        request = call.exchange.request
-        check_type(request.header(b"content-type"), request.header(b"content-encoding"))
-        ask = surface.read(request.body)
+    async def _generate(self, call: Call, surface: ModuleType | TranslatedSurface) -> None:
+        ask = surface.read(call.exchange.request.body)
         route = self._view.route(ask.model)
         if route is None:
             raise model_not_found(ask.model)
@@ -136,6 +139,15 @@ def _cancel(task: "asyncio.Task[object]") -> None:
     task.cancel()
 
 
+def _translated(call: Call) -> TranslatedSurface | None:
+    """Find a surface that is translated; from then on the call is answered in its words, errors included."""
+    request = call.exchange.request
+    surface = _TRANSLATED.get(request.path)
+    if surface is not None:
+        call.exchange = TranslatedExchange(call.exchange, surface.translator(request, call.request_id.decode()))
+    return surface
+
+
 def _only(method: str, allowed: tuple[str, ...]) -> None:
     if method not in allowed:
         raise ApiError(
@@ -147,5 +159,5 @@ def _only(method: str, allowed: tuple[str, ...]) -> None:
 
 
 def _no_such_path(path: str) -> ApiError:
-    known = ", ".join((*_GENERATING, moderations.PATH, models.PATH))
+    known = ", ".join((*_GENERATING, *_TRANSLATED, moderations.PATH, models.PATH))
     return ApiError(404, f"there is nothing at {path[:200]!r}; this gateway serves {known}", code="unknown_url")

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
+from llmgw.relay.answering import Answering
 from llmgw.relay.errors import ClientGone, UpstreamError
-from llmgw.relay.exchange import Exchange
 from llmgw.relay.response import UpstreamResponse
 
 
 async def pipe(
     response: UpstreamResponse,
-    exchange: Exchange,
+    exchange: Answering,
     *,
     headers: Sequence[tuple[bytes, bytes]],
     transform: Callable[[bytes], bytes] | None = None,
@@ -54,7 +54,7 @@ async def pipe(
 class _Flow:
     """One body on its way; called from both connections' callbacks."""
 
-    def __init__(self, response: UpstreamResponse, exchange: Exchange, transform: Callable[[bytes], bytes]) -> None:
+    def __init__(self, response: UpstreamResponse, exchange: Answering, transform: Callable[[bytes], bytes]) -> None:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._response = response
         self._exchange = exchange

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from llmgw.core.prefix import BelievedCache
+from llmgw.core.routing import Prompt, choose
 from llmgw.gateway import peer_loads
-from llmgw.gateway.choose import choose
 from llmgw.gateway.peer_loads import PeerLoads
 from llmgw.gateway.peer_records import PeerLoad
 
@@ -28,7 +29,11 @@ class Replica:
     in_flight: int = 0
     elsewhere: int = 0
     slots: None = None
+    queued: float = 0.0
+    rate: None = None
+    fill: None = None
     ejected_until: float = 0.0
+    cache: BelievedCache = field(default_factory=BelievedCache)
 
     @property
     def load(self) -> int:
@@ -69,7 +74,7 @@ def imbalance(*, share, replicas=8, reach=(8, 8, 8, 8), per_second=200.0, second
         elif what == "ask":
             gateway = dice.choice(gateways)
             known = gateway.replicas[: gateway.reach]
-            chosen = choose(known, affinity=dice.getrandbits(32), now=now, usable=lambda _: True)
+            chosen = choose(known, Prompt(affinity=dice.getrandbits(32)), now=now, usable=lambda _: True)
             chosen.in_flight += 1
             heapq.heappush(events, (now + dice.expovariate(1 / seconds), number, "end", chosen))
             number += 1

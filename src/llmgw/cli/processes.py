@@ -72,6 +72,11 @@ def door(config_file: Path | None) -> None:
 @click.option("--engine", "engines", multiple=True, help="Alone: URLs of its engines, separated by commas.")
 @click.option("--engine-kind", type=click.Choice(ENGINE_KINDS), default="openai", show_default=True)
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Alone: worker processes.")
+@click.option(
+    "--share",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Alone: gateways of this machine with the same folder route by what all of them know.",
+)
 @click.pass_context
 def gateway(
     context: click.Context,
@@ -82,6 +87,7 @@ def gateway(
     engines: tuple[str, ...],
     engine_kind: str,
     workers: int,
+    share: Path | None,
 ) -> None:
     """Run a gateway: from a file as part of a fleet, or alone in front of engines that already run.
 
@@ -98,7 +104,7 @@ def gateway(
     if not models or len(models) != len(engines) or port is None:
         raise click.UsageError("Give --config FILE, or --port P and as many --engine as --model.")
     routes = {name: tuple(url.strip() for url in urls.split(",")) for name, urls in zip(models, engines, strict=True)}
-    sys.exit(gateway_main.run_alone(port=port, routes=routes, engine_kind=engine_kind, workers=workers))
+    sys.exit(gateway_main.run_alone(port=port, routes=routes, engine_kind=engine_kind, workers=workers, share=share))
 
 
 server.add_command(server_join)

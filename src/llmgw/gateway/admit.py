@@ -1,18 +1,14 @@
-"""Admission: a place at a replica, or a place in the queue for one.
-
-A `Place` is the only holder of a permit and its context manager the only one who gives it back, on every path:
-answered, failed, retried, cancelled, or cancelled in the very moment it was granted.
-"""
+"""Admission: a place at a replica, or a place in the queue for one."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 
-from llmgw.gateway.choose import choose
+from llmgw.core.routing import Prompt, choose
 from llmgw.gateway.errors import ApiError, model_not_found, model_starting, model_unavailable, overloaded
 from llmgw.gateway.permits import Grant, LocalPermits, Recall, Returned, Want
+from llmgw.gateway.place import Place
 from llmgw.gateway.routes_view import LiveRoute, LiveView, Target
 
 START_MARGIN = 10.0
@@ -21,32 +17,13 @@ START_MARGIN = 10.0
 _NOBODY: frozenset[str] = frozenset()
 
 
-class Place:
-    """A request's place at a replica, from selection to the end of its answer."""
-
-    __slots__ = ("_admission", "_limited", "target")
-
-    def __init__(self, admission: "Admission", target: Target, *, limited: bool) -> None:
-        self._admission = admission
-        self._limited = limited
-        self.target = target
-
-    def __enter__(self) -> Target:
-        return self.target
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._admission.give_back(self.target, limited=self._limited)
-
-
 class _Waiter:
-    __slots__ = ("affinity", "future", "hold_s", "since", "tried")
+    __slots__ = ("future", "hold_s", "prompt", "since", "tried")
 
     def __init__(
         self,
         future: "asyncio.Future[Place]",
-        affinity: int,
+        prompt: Prompt,
         tried: frozenset[str],
         since: float,
         hold_s: float | None,
@@ -54,7 +31,7 @@ class _Waiter:
         self.future = future
         self.hold_s = hold_s
         """Seconds it may wait for a first replica; `None` for one that waits for a slot."""
-        self.affinity = affinity
+        self.prompt = prompt
         self.tried = tried
         self.since = since
 
@@ -71,6 +48,7 @@ class Admission:
         queue_per_model: int,
         queue_timeout_s: float,
         on_hold: Callable[[], None] = lambda: None,
+        on_place: Callable[[Place], None] | None = None,
     ) -> None:
         self._view = view
         self._permits = permits
@@ -78,11 +56,13 @@ class Admission:
         self._limit = queue_per_model
         self._timeout_s = queue_timeout_s
         self._on_hold = on_hold
+        self._on_place = on_place
+        """Told of each place that is taken, where others want to know."""
         self._queues: dict[str, deque[_Waiter]] = {}
         self._told: dict[str, int] = {}
 
     async def enter(
-        self, route: LiveRoute, *, affinity: int, tried: frozenset[str] = _NOBODY, hold_s: float | None = None
+        self, route: LiveRoute, prompt: Prompt, *, tried: frozenset[str] = _NOBODY, hold_s: float | None = None
     ) -> Place:
         """Get a place at a replica of `route` that is not in `tried`, waiting for one if need be.
 
@@ -91,24 +71,14 @@ class Admission:
         """
         queue = self._queues.get(route.model)
         if not queue:
-            place = self._try(route, affinity, tried)
+            place = self._try(route, prompt, tried)
             if place is not None:
                 return place
         if not route.targets and hold_s is None:
             raise model_unavailable(route.model, route.unavailable)
         if queue is not None and len(queue) >= self._limit:
             raise overloaded(route.model, waiting=len(queue))
-        return await self._wait(route.model, affinity, tried, None if route.targets else hold_s)
-
-    def give_back(self, target: Target, *, limited: bool) -> None:
-        """End a place. Called by `Place` only; `limited` says that it holds a permit."""
-        target.load -= 1
-        if limited:
-            owed = self._permits.release(target.pool)
-            if owed is not None:
-                self._send(owed)
-        if target.model in self._queues:
-            self.pump(target.model)
+        return await self._wait(route.model, prompt, tried, None if route.targets else hold_s)
 
     def granted(self, grant: Grant) -> None:
         """Take in permits from the master."""
@@ -143,7 +113,7 @@ class Admission:
             if waiter.hold_s is not None and not route.targets and route.hold_s is None:
                 waiter.future.set_exception(model_unavailable(model, route.unavailable))
                 continue
-            place = self._try(route, waiter.affinity, waiter.tried)
+            place = self._try(route, waiter.prompt, waiter.tried)
             if place is not None:
                 queue.remove(waiter)
                 waiter.future.set_result(place)
@@ -164,25 +134,46 @@ class Admission:
         queue = self._queues.get(model)
         return now - queue[0].since if queue else None
 
-    def _try(self, route: LiveRoute, affinity: int, tried: frozenset[str]) -> Place | None:
+    def _try(self, route: LiveRoute, prompt: Prompt, tried: frozenset[str]) -> Place | None:
         permits = self._permits
 
         def usable(target: Target) -> bool:
             return (target.slots is None or permits.free(target.pool) > 0) and target.id not in tried
 
-        now = time.monotonic()
-        target = choose(route.targets, affinity=affinity, now=now, usable=usable)
+        habits = route.habits
+        target = choose(
+            route.targets,
+            prompt,
+            now=time.monotonic(),
+            usable=usable,
+            routing=route.routing,
+            usual=habits.usual,
+            turn=habits.turn,
+        )
         if target is None:
             return None
-        target.load += 1
         limited = target.slots is not None
         if limited:
             permits.take(target.pool)
-        return Place(self, target, limited=limited)
+        place = Place(target, prompt, self._left_slot if limited else self._left)
+        habits.chosen(place.own)
+        if self._on_place is not None:
+            self._on_place(place)
+        return place
 
-    async def _wait(self, model: str, affinity: int, tried: frozenset[str], hold_s: float | None) -> Place:
+    def _left(self, place: Place) -> None:
+        if place.target.model in self._queues:
+            self.pump(place.target.model)
+
+    def _left_slot(self, place: Place) -> None:
+        owed = self._permits.release(place.target.pool)
+        if owed is not None:
+            self._send(owed)
+        self._left(place)
+
+    async def _wait(self, model: str, prompt: Prompt, tried: frozenset[str], hold_s: float | None) -> Place:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop.create_future(), affinity, tried, time.monotonic(), hold_s)
+        waiter = _Waiter(loop.create_future(), prompt, tried, time.monotonic(), hold_s)
         self._queues.setdefault(model, deque()).append(waiter)
         self._tell(model)
         if hold_s is not None and len(self._queues[model]) == 1:

@@ -1,5 +1,6 @@
 """A gateway without a fleet: a fixed view in front of engines that already run."""
 
+import hashlib
 import secrets
 import time
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from llmgw.schema.model import Role
 from llmgw.schema.view import ENGINE_KINDS, KeyEntry, KeysSection, Route, RouteReplica, RoutesSection, View
 
 _KEY_ID = "alone"
+_NAME = "alone"
 
 
 def alone_start(
@@ -31,7 +33,7 @@ def alone_start(
     config = GatewayConfig(
         data_dir="",
         control_socket="",
-        name="alone",
+        name=_NAME,
         listen=listen,
         workers=workers,
         log_level=log_level,
@@ -48,10 +50,14 @@ def _route(name: str, urls: tuple[str, ...], kind: str, created: int) -> Route:
     for url in urls:
         Endpoint.from_url(url)  # raises for what is no URL, before anything is started
     replicas = tuple(
-        RouteReplica(id=f"{name}-{number}", shard=f"{name}-{number}", node="", endpoint=url, kind=kind)
-        for number, url in enumerate(urls)
+        RouteReplica(id=_engine(url), shard=_engine(url), node="", endpoint=url, kind=kind) for url in urls
     )
     return Route(model=name, role=Role.CHAT, created=created, replicas=replicas)
+
+
+def _engine(url: str) -> str:
+    """Name an engine by its URL, so that gateways that share what they know mean the same one by it."""
+    return "e" + hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
 
 
 def _keys(key: str) -> KeysSection:

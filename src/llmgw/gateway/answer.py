@@ -93,7 +93,7 @@ class Answerer:
 
     async def _held(self, call: Call, ask: Ask, response: UpstreamResponse, guard: Guarded) -> None:
         """Pass a stream on as the rules let it; what is still held when the engine is done comes later."""
-        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=_nothing, on_gap=call.gap)
+        watched = StreamFilter(call.meter, drop_usage=not ask.wants_usage, on_first=call.computed, on_gap=call.gap)
         held = HeldStream(guard, response, watched, _stream_headers(call, response), usage=ask.wants_usage)
         guard.later(held.run, held.flush)
         await held.take(idle_timeout_s=self._idle_s)
@@ -132,10 +132,6 @@ def _stream_headers(call: Call, response: UpstreamResponse) -> list[tuple[bytes,
         (b"x-accel-buffering", b"no"),
         (b"x-request-id", call.request_id),
     ]
-
-
-def _nothing() -> None:
-    """Count nothing."""
 
 
 def _add(assembler: Assembler, data: bytes, response: UpstreamResponse) -> None:

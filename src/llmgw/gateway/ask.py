@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from msgspec import UNSET, Raw, UnsetType
 
+from llmgw.core.prefix import chain_of, salt_of
+from llmgw.core.routing import Prompt, prompt_of
 from llmgw.gateway.errors import ApiError
 from llmgw.gateway.guard.guarded import Guarded
 from llmgw.gateway.routes_view import LiveRoute
 from llmgw.schema.model import Role
-
-_AFFINITY_BYTES = 512
-"""How much of a prompt's beginning decides which of equally loaded replicas is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Ask:
     path: str
     body: Callable[[str, int | None], bytes]
     """What to send to a replica of this kind with this context."""
-    affinity: int
+    prompt: Prompt
     streams: bool = False
     """The client wants a stream."""
     wants_usage: bool = False
@@ -34,9 +33,17 @@ class Ask:
     """Set when guardrails apply."""
 
 
-def affinity_of(prompt: Raw | UnsetType) -> int:
-    """Give a number that is the same for prompts with the same beginning."""
-    return 0 if prompt is UNSET else zlib.crc32(memoryview(prompt)[:_AFFINITY_BYTES])
+def read_prompt(*parts: Raw | UnsetType, salt: Raw | UnsetType = UNSET) -> Prompt:
+    """Describe a prompt, of which all parts count from the first on, as the client wrote them.
+
+    `salt`: the client's own word that keeps its cache apart from others'.
+    """
+    given = [memoryview(part) for part in parts if part is not UNSET]
+    if not given:
+        return Prompt()
+    data = given[0] if len(given) == 1 else b"".join(given)
+    chain = chain_of(data, salt=0 if salt is UNSET else salt_of(bytes(salt)))
+    return prompt_of(data, chain, short=0 if chain else zlib.crc32(data))
 
 
 def refuse_role(route: LiveRoute, roles: frozenset[Role], path: str) -> None:

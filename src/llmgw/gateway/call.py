@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from llmgw.gateway.errors import ApiError
+from llmgw.gateway.place import Place
 from llmgw.gateway.usage import UsageMeter
 from llmgw.relay.answering import Answering
 
@@ -40,6 +41,7 @@ class Call:
         "label",
         "meter",
         "model",
+        "place",
         "project",
         "replica",
         "request_id",
@@ -62,6 +64,8 @@ class Call:
         self.model: str | None = None
         """Set once the model is known to exist: clients must not choose the labels of metrics."""
         self.replica: str | None = None
+        self.place: Place | None = None
+        """At the replica that was asked last."""
         self.retries = 0
         self.status = 0
         self.meter = UsageMeter()
@@ -80,6 +84,12 @@ class Call:
     def first_token(self) -> None:
         """Note the time to first token."""
         self.first_token_at = time.monotonic()
+        self.computed()
+
+    def computed(self) -> None:
+        """Note that the engine's first token came, whether or not the client may have it yet."""
+        if self.place is not None:
+            self.place.began()
 
     def respond(self, status: int, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole answer with the request's id; as one event where a stream was begun already."""

@@ -1,7 +1,13 @@
 """A request is put to a replica, and to another one if that fails before a byte of the answer went out."""
 
+import asyncio
 import time
+import zlib
 
+import msgspec
+
+from llmgw.core.prefix import BLOCK_BYTES
+from llmgw.core.routing import Prompt
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
 from llmgw.gateway.ask import Ask
@@ -10,13 +16,18 @@ from llmgw.gateway.errors import ApiError, upstream_failed, upstream_timeout
 from llmgw.gateway.hold import Holder
 from llmgw.gateway.linger import LINGER_S
 from llmgw.gateway.metrics import WorkerCounters
+from llmgw.gateway.place import TELLING_BLOCKS, Place
 from llmgw.gateway.retry import RetryBudget
 from llmgw.gateway.routes_view import LiveRoute, Target
 from llmgw.relay.errors import UpstreamError, UpstreamTimeout, UpstreamUnreachable
 from llmgw.relay.upstream import UpstreamPool, UpstreamResponse
+from llmgw.schema.engine import EngineKind
+from llmgw.schema.model import Routing
 from llmgw.telemetry import log as logs
 
 MAX_RETRIES = 2
+SESSION_HEADER = b"x-session-id"
+"""By which models with `routing: session` know who belongs together."""
 
 log = logs.get(__name__)
 
@@ -71,11 +82,14 @@ class Dispatcher:
 
     async def _try_in_turn(self, call: Call, ask: Ask, route: LiveRoute) -> None:
         tried: frozenset[str] = frozenset()
+        prompt = ask.prompt if route.routing is not Routing.SESSION else _of_session(call, ask.prompt)
         while True:
-            with await self._holder.enter(call, ask, route, tried) as target:
+            with await self._holder.enter(call, ask, route, prompt, tried) as place:
+                target, call.place = place.target, place
                 call.replica = target.id
                 try:
-                    await self._attempt(call, ask, target)
+                    await self._attempt(call, ask, place)
+                    place.told(call.meter)
                     return
                 except _Failed as failed:
                     failure = failed
@@ -86,7 +100,19 @@ class Dispatcher:
                 raise failure.error from failure
             call.retries += 1
 
-    async def _attempt(self, call: Call, ask: Ask, target: Target) -> None:
+    async def _attempt(self, call: Call, ask: Ask, place: Place) -> None:
+        target = place.target
+        if ask.streams or target.kind == EngineKind.LLAMACPP or place.own < TELLING_BLOCKS * BLOCK_BYTES:
+            await self._put(call, ask, target)
+            return
+        # The engine will not say by a first token that it computed this long prompt: it counts until it should have.
+        timer = asyncio.get_running_loop().call_later(place.expected_s(), place.computed)
+        try:
+            await self._put(call, ask, target)
+        finally:
+            timer.cancel()
+
+    async def _put(self, call: Call, ask: Ask, target: Target) -> None:
         try:
             response = await self._pool.request(
                 target.endpoint,
@@ -131,6 +157,12 @@ class Dispatcher:
         if status != 429:  # noqa: PLR2004 (too many requests: full, not sick)
             target.failed(time.monotonic())
         raise _Failed(error)
+
+
+def _of_session(call: Call, prompt: Prompt) -> Prompt:
+    """Decide by the session that the client names, where it does; else by the prompt's beginning."""
+    named = call.exchange.request.header(SESSION_HEADER)
+    return prompt if named is None else msgspec.structs.replace(prompt, affinity=zlib.crc32(named))
 
 
 def _headers(call: Call, target: Target) -> list[tuple[bytes, bytes]]:

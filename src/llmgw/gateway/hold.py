@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 
-from llmgw.gateway.admit import Admission, Place
+from llmgw.core.routing import Prompt
+from llmgw.gateway.admit import Admission
 from llmgw.gateway.ask import Ask
 from llmgw.gateway.call import Call
 from llmgw.gateway.errors import overloaded
+from llmgw.gateway.place import Place
 from llmgw.gateway.routes_view import LiveRoute
 
 READ_MARGIN_S = 5.0
@@ -28,13 +30,13 @@ class Holder:
         self._max_bytes = max_bytes
         self._bytes = 0
 
-    async def enter(self, call: Call, ask: Ask, route: LiveRoute, tried: frozenset[str]) -> Place:
+    async def enter(self, call: Call, ask: Ask, route: LiveRoute, prompt: Prompt, tried: frozenset[str]) -> Place:
         """Get a place, waiting for a first replica where one can be started. Raises `ApiError` as `Admission` does."""
         if route.targets or route.hold_s is None:
-            return await self._admission.enter(route, affinity=ask.affinity, tried=tried)
+            return await self._admission.enter(route, prompt, tried=tried)
         hold_s = route.hold_s if ask.streams else self._plain_s(call, route.hold_s)
         with self._counted(call, route.model), self._commented(call, ask, route):
-            return await self._admission.enter(route, affinity=ask.affinity, tried=tried, hold_s=hold_s)
+            return await self._admission.enter(route, prompt, tried=tried, hold_s=hold_s)
 
     def _plain_s(self, call: Call, start_s: float) -> float:
         told = call.exchange.request.header(_READ_TIMEOUT)

@@ -15,6 +15,7 @@ from llmgw.core.guard.judges.adapter import JudgeAdapter, JudgePrompt, Unclear
 from llmgw.core.guard.judges.answer import judge_answer
 from llmgw.core.guard.judges.reply import JudgeReply, NoAnswer
 from llmgw.core.guard.outlook import View
+from llmgw.core.routing import Prompt
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.errors import ApiError
 from llmgw.gateway.linger import LINGER_S
@@ -129,10 +130,11 @@ class JudgeCaller:
         tried = sick = self._sick()
         while True:
             try:
-                place = await self._admission.enter(self._admission.now(route), affinity=0, tried=tried)
+                place = await self._admission.enter(self._admission.now(route), Prompt(), tried=tried)
             except ApiError as error:
                 raise JudgeFailed(_kind_of(error), str(error)) from error
-            with place as target:
+            with place:
+                target = place.target
                 asking.reached = True
                 try:
                     return await put(self._pool, target, prompt, timeout_s=deadline - time.monotonic()), target

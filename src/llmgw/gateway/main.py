@@ -19,8 +19,10 @@ from llmgw.gateway.alone import alone_start
 from llmgw.gateway.control_line import ControlLine, TlsLine, UnixLine
 from llmgw.gateway.control_link import ControlLink
 from llmgw.gateway.listener import listen
-from llmgw.gateway.master import Master
+from llmgw.gateway.master import Master, Send
+from llmgw.gateway.peer_folder import PeerFolder
 from llmgw.gateway.peers import Peers
+from llmgw.gateway.placements import Placements
 from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.tls import GatewayTls, gateway_tls
 from llmgw.gateway.view_file import ViewFile
@@ -29,6 +31,7 @@ from llmgw.hardware.proc import place
 from llmgw.link.peers import admitting
 from llmgw.schema.identity import Part
 from llmgw.schema.link import ControlMessage, GatewayHello
+from llmgw.schema.view import Peer
 from llmgw.telemetry import log as logs
 
 KEY_VARIABLE = "LLMGW_GATEWAY_KEY"
@@ -67,10 +70,12 @@ def run_alone(
     workers: int,
     host: str = "127.0.0.1",
     log_level: LogLevel = LogLevel.WARNING,
+    share: Path | None = None,
 ) -> int:
     """Run a gateway alone, in front of engines that already run: `routes` gives the engines' URLs by model name.
 
-    The key clients must send is taken from LLMGW_GATEWAY_KEY; without it everybody is let in. Raises `LlmgwError`.
+    The key clients must send is taken from LLMGW_GATEWAY_KEY; without it everybody is let in. Those with the same
+    folder `share` tell each other what they have at engines. Raises `LlmgwError`.
     """
     logs.configure(level=log_level, style="auto", process="gateway")
     start = alone_start(
@@ -82,16 +87,36 @@ def run_alone(
         log_level=log_level,
     )
     listener = listen(start.config.listen)
-    return _run(listener, start, lambda: Master(listener, start))
+    sharing = None if share is None else _sharing_alone(make_data_dir(str(share)), listener)
+    return _run(listener, start, lambda: Master(listener, start, share=sharing))
 
 
 def _sharing(
     config: GatewayConfig, tls: GatewayTls | None, hello: GatewayHello, sock: socket.socket
-) -> Callable[[Callable[[object], None]], SharedLoad]:
-    def share(broadcast: Callable[[object], None]) -> SharedLoad:
+) -> Callable[[Send], SharedLoad]:
+    def share(send: Send) -> SharedLoad:
         identity = None if tls is None else tls.identity
-        peers = Peers(config.name, version=hello.version, identity=identity, plain_anywhere=config.tls is Tls.OFF)
-        return SharedLoad(peers, sock, broadcast)
+        known = Placements()
+        peers = Peers(
+            config.name,
+            version=hello.version,
+            identity=identity,
+            plain_anywhere=config.tls is Tls.OFF,
+            known=known.all,
+        )
+        return SharedLoad(send, peers=peers, sock=sock, placements=known)
+
+    return share
+
+
+def _sharing_alone(folder: Path, listener: socket.socket) -> Callable[[Send], SharedLoad]:
+    sock = listen("127.0.0.1:0")
+    own = Peer(name=f"port-{listener.getsockname()[1]}", address=_address(sock))
+
+    def share(send: Send) -> SharedLoad:
+        known = Placements()
+        peers = Peers(own.name, version=version("llmgw"), identity=None, known=known.all)
+        return SharedLoad(send, peers=peers, sock=sock, folder=PeerFolder(folder, own), placements=known)
 
     return share
 

@@ -20,7 +20,7 @@ from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.silent_engines import SilentEngines
 from llmgw.gateway.tls import GatewayTls
 from llmgw.gateway.view_file import ViewFile
-from llmgw.gateway.worker_link import Stop, WorkerLoad, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Placed, Stop, WorkerLoad, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
 from llmgw.link.renewed import follow_renewals
@@ -41,6 +41,9 @@ SAVE_AGAIN_S = 1.0
 """Pause before a view that could not be written is written again."""
 STOP_MARGIN_S = 3.0
 
+Send = Callable[[int, object], None]
+"""Takes a message to a worker, by its number."""
+
 log = logs.get(__name__)
 
 
@@ -55,7 +58,7 @@ class Master:
         view_file: ViewFile | None = None,
         connect: "Callable[[Callable[[ControlMessage], None]], ControlLink] | None" = None,
         tls: GatewayTls | None = None,
-        share: "Callable[[Callable[[object], None]], SharedLoad] | None" = None,
+        share: "Callable[[Send], SharedLoad] | None" = None,
     ) -> None:
         self._config = start.config
         self._listener = listener
@@ -75,7 +78,9 @@ class Master:
             self._renewal = Renewal(tls.identity, self._control.send, SystemClock())
         self._silent = SilentEngines(start.place, doors=None if tls is None else tls.doors)
         self._silent.take(start.view)
-        self._shared = share(self._broadcast) if share else None
+        self._shared = share(self._send) if share else None
+        if self._shared is None and self._config.workers > 1:
+            self._shared = SharedLoad(self._send)
         if self._shared is not None:
             self._shared.take(start.view)
         doors = None if tls is None else tls.doors
@@ -144,9 +149,9 @@ class Master:
         self._numbers += 1
         worker = await WorkerProcess.start(self._numbers, self._listener, self._config.name)
         self._workers[worker.number] = worker
-        worker.link.send(_with_view(self._start, self._view))
+        worker.link.send(_with_view(self._start, self._view, shares=self._shared is not None))
         if self._shared is not None:
-            worker.link.send(self._shared.elsewhere)
+            self._shared.join(worker.number)
         worker.link.send(self._canaries.quarantine)
         self._carry_out(self._ledger.join(worker.number))
         if self._stopping.is_set():
@@ -160,7 +165,7 @@ class Master:
             self._replicas.pop(worker.number, None)
             self._judges.pop(worker.number, None)
             if self._shared is not None:
-                self._shared.heard(worker.number, {})
+                self._shared.leave(worker.number)
             self._ended_demand = ended_demand(self._ended_demand, self._demand.pop(worker.number, {}))
             self._carry_out(self._ledger.leave(worker.number))
         status = await worker.ended()
@@ -189,8 +194,9 @@ class Master:
             self._carry_out(self._ledger.want(worker.number, message))
         elif isinstance(message, Returned):
             self._carry_out(self._ledger.returned(worker.number, message))
-        elif isinstance(message, WorkerLoad) and self._shared is not None:
-            self._shared.heard(worker.number, message.in_flight)
+        elif isinstance(message, WorkerLoad | Placed):
+            if self._shared is not None:
+                self._shared.heard(worker.number, message)
         elif isinstance(message, WorkerReport):
             self._demand[worker.number] = message.demand
             self._replicas[worker.number] = message.replicas
@@ -204,9 +210,12 @@ class Master:
 
     def _carry_out(self, orders: Orders) -> None:
         for number, order in orders:
-            worker = self._workers.get(number)
-            if worker is not None:
-                worker.link.send(order)
+            self._send(number, order)
+
+    def _send(self, number: int, message: object) -> None:
+        worker = self._workers.get(number)
+        if worker is not None:
+            worker.link.send(message)
 
     def _broadcast(self, message: object) -> None:
         frame = pack(message)
@@ -286,11 +295,12 @@ def _problem_saving(file: ViewFile, view: View | None) -> str | None:
     return None
 
 
-def _with_view(start: WorkerStart, view: View | None) -> WorkerStart:
+def _with_view(start: WorkerStart, view: View | None, *, shares: bool) -> WorkerStart:
     return WorkerStart(
         config=start.config,
         view=view,
         place=start.place,
         open_to_all=start.open_to_all,
         any_role=start.any_role,
+        shares=shares,
     )

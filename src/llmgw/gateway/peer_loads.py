@@ -18,13 +18,14 @@ _LEAST = 0.01
 
 
 class _Heard:
-    __slots__ = ("at", "in_flight", "run", "sequence")
+    __slots__ = ("at", "in_flight", "queued", "run", "sequence")
 
     def __init__(self, run: str, load: PeerLoad, at: float, in_flight: dict[str, float]) -> None:
         self.run = run
         self.sequence = load.sequence
         self.in_flight = in_flight
         """Smoothed."""
+        self.queued = load.queued
         self.at = at
 
 
@@ -55,6 +56,10 @@ class PeerLoads:
         self._heard = {name: one for name, one in self._heard.items() if now - one.at < EXPIRES_S}
         found = total(one.in_flight for one in self._heard.values())
         return {replica: whole for replica, load in found.items() if (whole := round(load))}
+
+    def queued(self, now: float) -> dict[str, int]:
+        """Give the bytes of prompts of all other gateways that are not computed yet, by replica, as told last."""
+        return total(one.queued for one in self._heard.values() if now - one.at < EXPIRES_S)
 
 
 def total(parts: Iterable[Mapping[str, N]]) -> dict[str, N]:

@@ -1,4 +1,4 @@
-"""A master's stream to one other master: dialled for ever, and told the load whenever there is news of it."""
+"""A master's stream to one other master: dialled for ever, and told whatever is new."""
 
 import asyncio
 import random
@@ -6,6 +6,7 @@ import ssl
 from typing import Protocol, cast
 
 from llmgw.config.tls import split_address
+from llmgw.gateway.peer_news import Position
 from llmgw.link.frames import pack
 from llmgw.relay.tls import ClientTls
 from llmgw.schema.errors import InvalidInput
@@ -25,12 +26,11 @@ log = logs.get(__name__)
 class News(Protocol):
     """What there is to tell."""
 
-    @property
-    def frame(self) -> bytes:
-        """The load, as it goes over the wire."""
+    def all(self) -> tuple[bytes, Position]:
+        """Give all of it, as it goes over the wire, and how far it goes."""
 
-    async def next(self, after: bytes) -> bytes:
-        """Wait until the frame is another one than `after`."""
+    async def next(self, after: Position) -> tuple[bytes, Position]:
+        """Wait for what is newer."""
 
 
 class PeerStream:
@@ -88,12 +88,12 @@ class PeerStream:
 
     async def _write(self, writer: asyncio.StreamWriter) -> None:
         writer.write(pack(self._hello))
-        frame = self._news.frame
+        frames, position = self._news.all()
         while True:
-            writer.write(frame)
+            writer.write(frames)
             async with asyncio.timeout(SEND_S):
                 await writer.drain()
-            frame = await self._news.next(frame)
+            frames, position = await self._news.next(position)
             if not self._taken:  # one that turns us away has done so by now
                 log.info("peer.connected", peer=self.peer.name, address=self.peer.address)
                 self._taken, self._told = True, False

@@ -1,21 +1,24 @@
-"""What gateways know of each other: each master tells all others its load, and hears theirs.
+"""What gateways know of each other: each master tells all others its load and its placements, and hears theirs.
 
-Each dials each, so there are two streams between two gateways, one for either way. All of it is told anew each time:
-whoever missed something knows it a second later, and nothing on the way of a request waits for any of it.
+Each dials each, so there are two streams between two gateways, one for either way. Loads are told whole each time:
+whoever missed something knows it a moment later, and nothing on the way of a request waits for any of it.
 """
 
 import asyncio
 import secrets
 import socket
 import time
+from collections.abc import Callable
 
 import msgspec
 
 from llmgw.config.tls import is_loopback
 from llmgw.gateway.peer_loads import PeerLoads
-from llmgw.gateway.peer_records import BadRecords, PeerLoad, pack_load, unpack_load
+from llmgw.gateway.peer_news import PeerNews
+from llmgw.gateway.peer_records import BadRecords, PeerLoad, unpack
 from llmgw.gateway.peer_stream import PeerStream
-from llmgw.link.frames import FrameError, framed, read_frame
+from llmgw.gateway.worker_link import Placed
+from llmgw.link.frames import FrameError, read_frame
 from llmgw.link.identity import TlsIdentity, peer_identity
 from llmgw.link.peers import expecting
 from llmgw.relay.tls import ClientTls
@@ -24,10 +27,6 @@ from llmgw.schema.peer import PeerHello
 from llmgw.schema.view import Peer, View
 from llmgw.telemetry import log as logs
 
-TELL_S = 0.25
-"""Least time between two tellings of a load that changes."""
-AGAIN_S = 1.0
-"""A load that stays the same is told again so often: it is a sign of life."""
 HELLO_S = 5.0
 """Seconds for a handshake."""
 SILENT_S = 5.0
@@ -38,50 +37,27 @@ log = logs.get(__name__)
 _HELLO = msgspec.json.Decoder(PeerHello)
 
 
-class Telling:
-    """The own load, as it is told to all."""
-
-    def __init__(self) -> None:
-        self._sequence = 0
-        self._in_flight: dict[str, int] = {}
-        self._said_at = 0.0
-        self._said: dict[str, int] = {}
-        self._changed = asyncio.Event()
-        self.frame = self._pack()
-
-    def set(self, in_flight: dict[str, int]) -> None:
-        """Take over the load."""
-        self._in_flight = in_flight
-
-    async def run(self) -> None:
-        """Make a new frame when there is news, or has been none for long; until cancelled."""
-        while True:
-            await asyncio.sleep(TELL_S)
-            if self._in_flight != self._said or time.monotonic() - self._said_at >= AGAIN_S:
-                self.frame = self._pack()
-                self._changed.set()
-                self._changed = asyncio.Event()
-
-    async def next(self, after: bytes) -> bytes:
-        """Wait until the frame is another one than `after`."""
-        while self.frame is after:
-            await self._changed.wait()
-        return self.frame
-
-    def _pack(self) -> bytes:
-        self._sequence += 1
-        self._said, self._said_at = self._in_flight, time.monotonic()
-        return framed(pack_load(PeerLoad(sequence=self._sequence, in_flight=self._said)))
-
-
 class Peers:
     """The other gateways. Without `identity` streams are plain: to loopback only, unless `plain_anywhere`."""
 
-    def __init__(self, name: str, *, version: str, identity: TlsIdentity | None, plain_anywhere: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str,
+        identity: TlsIdentity | None,
+        plain_anywhere: bool = False,
+        known: Callable[[], list[Placed]] = list,
+    ) -> None:
+        self.news = PeerNews(known)
+        """What they are told."""
+        self.on_placed: Callable[[Placed], None] | None = None
+        """Told of each placement that is heard."""
+        self.on_load: Callable[[], None] = _nothing
+        """Told when a load was heard."""
         self.loads = PeerLoads()
         """What they have at replicas."""
         self._hello = PeerHello(gateway=name, version=version, run=secrets.token_hex(8))
-        self._telling = Telling()
         self._listening = None if identity is None else identity.listening()
         self._dialling = None if identity is None else ClientTls(identity.dialling(), expecting(Part.GATEWAY))
         self._anywhere = identity is not None or plain_anywhere
@@ -101,10 +77,6 @@ class Peers:
             self._refused.clear()
             self._woken.set()
 
-    def tell(self, in_flight: dict[str, int]) -> None:
-        """Tell all others what this gateway has at replicas now."""
-        self._telling.set(in_flight)
-
     def states(self, now: float) -> dict[str, int]:
         """Count the gateways of the view: those whose load is known, and those that are silent. `now`: monotonic."""
         known = len(self._wanted.keys() & set(self.loads.known(now)))
@@ -120,7 +92,7 @@ class Peers:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._telling.run())
+                tasks.create_task(self.news.run())
                 tasks.create_task(self._keep_dialling(tasks))
         finally:
             server.close()
@@ -138,7 +110,7 @@ class Peers:
                 self._streams.pop(peer).cancel()
             for peer in wanted - self._streams.keys():
                 if self._may_dial(peer):
-                    stream = PeerStream(peer, self._hello, self._telling, tls=self._dialling)
+                    stream = PeerStream(peer, self._hello, self.news, tls=self._dialling)
                     self._streams[peer] = tasks.create_task(stream.run())
             await self._woken.wait()
 
@@ -176,9 +148,12 @@ class Peers:
             self._turn_away(hello, why, writer)
             return
         while hello.gateway in self._wanted and (frame := await _read(reader)) is not None:
-            load = unpack_load(frame)
-            if load is not None:
-                self.loads.take(hello.gateway, hello.run, load, at=time.monotonic())
+            heard = unpack(frame)
+            if isinstance(heard, PeerLoad):
+                self.loads.take(hello.gateway, hello.run, heard, at=time.monotonic())
+                self.on_load()
+            elif heard is not None and self.on_placed is not None:
+                self.on_placed(heard)
 
     def _turn_away(self, hello: PeerHello, why: str, writer: asyncio.StreamWriter) -> None:
         if hello.gateway not in self._refused:
@@ -197,3 +172,7 @@ class Peers:
 async def _read(reader: asyncio.StreamReader) -> bytes | None:
     async with asyncio.timeout(SILENT_S):
         return await read_frame(reader)
+
+
+def _nothing() -> None:
+    """Tell nobody."""

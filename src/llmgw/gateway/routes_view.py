@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from llmgw.core.prefix import BLOCK_BYTES, BYTES_PER_TOKEN, USUAL_BLOCKS, BelievedCache
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.permits import Pool
@@ -20,6 +21,11 @@ from llmgw.telemetry import log as logs
 EJECT_BASE_S = 0.5
 """Seconds a replica is left out after a connection to it failed; doubles with each further failure."""
 EJECT_MAX_S = 10.0
+KEPT_BLOCKS = 262_144
+"""Hashes of prompts a worker keeps for all replicas together: about 25 MB."""
+PACE_KEPT = 0.9
+"""Of what was seen of an engine's speed, what still counts after one more prompt."""
+USUAL_KEPT = 0.98
 
 log = logs.get(__name__)
 
@@ -85,11 +91,15 @@ class Target:
     """One replica as a worker asks it. A request counts in `load` from the moment the replica is chosen."""
 
     __slots__ = (
+        "_seen_bytes",
+        "_seen_s",
         "answered_at",
+        "cache",
         "context",
         "ejected_until",
         "elsewhere",
         "endpoint",
+        "fill",
         "headers",
         "id",
         "kind",
@@ -97,6 +107,9 @@ class Target:
         "model",
         "pool",
         "prefix",
+        "queued",
+        "queued_elsewhere",
+        "rate",
         "seed",
         "slots",
         "strikes",
@@ -118,7 +131,17 @@ class Target:
         self.load = 0
         """Requests there, our own and those of other gateways: what a choice goes by."""
         self.elsewhere = 0
-        """Those of other gateways, as far as they are known."""
+        """Those of others (other workers, other gateways), as far as they are known."""
+        self.queued = 0.0
+        """Bytes of prompts there that are not in its cache and not computed yet, those of others too."""
+        self.queued_elsewhere = 0.0
+        self.rate: float | None = None
+        """Bytes of prompt it was seen to compute a second."""
+        self.fill: float | None = None
+        """Share of its cache that open requests fill, as its engine tells."""
+        self.cache = BelievedCache(cache_blocks(replica))
+        self._seen_bytes = 0.0
+        self._seen_s = 0.0
         self.answered_at: float | None = None
         """When it began a good answer last, by the loop's clock."""
         self.strikes = 0
@@ -129,10 +152,19 @@ class Target:
         """Our own requests there."""
         return self.load - self.elsewhere
 
-    def is_elsewhere(self, count: int) -> None:
-        """Take over how many requests other gateways have there."""
+    def is_elsewhere(self, count: int, queued: float = 0.0) -> None:
+        """Take over how many requests others have there, and how much of their prompts is not computed yet."""
         self.load += count - self.elsewhere
         self.elsewhere = count
+        self.queued += queued - self.queued_elsewhere
+        self.queued_elsewhere = queued
+
+    def pace(self, size: float, seconds: float) -> None:
+        """Note that it computed so many bytes of prompts in so many seconds. Long prompts count for more."""
+        self._seen_bytes = self._seen_bytes * PACE_KEPT + size
+        self._seen_s = self._seen_s * PACE_KEPT + seconds
+        if self._seen_s > 0:
+            self.rate = self._seen_bytes / self._seen_s
 
     def failed(self, now: float) -> None:
         """Leave this replica out for a short time: no connection, or a stranger on its port."""
@@ -155,12 +187,31 @@ def target_of(model: str, replica: RouteReplica, place: str | None) -> Target | 
         return None
 
 
+class Habits:
+    """What requests to a model are like."""
+
+    __slots__ = ("turn", "usual")
+
+    def __init__(self) -> None:
+        self.usual = 0.0
+        """Bytes of a prompt that a replica has to compute, as is usual lately."""
+        self.turn = 0
+        """Requests so far."""
+
+    def chosen(self, own: int) -> None:
+        """Note a request that leaves a replica so many bytes to compute."""
+        self.usual = self.usual * USUAL_KEPT + own * (1 - USUAL_KEPT) if self.turn else float(own)
+        self.turn += 1
+
+
 class LiveRoute:
     """One model as a worker serves it."""
 
-    __slots__ = ("created", "hold_s", "model", "role", "targets", "unavailable")
+    __slots__ = ("created", "habits", "hold_s", "model", "role", "routing", "targets", "unavailable")
 
-    def __init__(self, route: Route, targets: tuple[Target, ...]) -> None:
+    def __init__(self, route: Route, targets: tuple[Target, ...], habits: Habits | None = None) -> None:
+        self.routing = route.routing
+        self.habits = habits or Habits()
         self.model = route.model
         self.role: Role = route.role
         self.created = route.created
@@ -180,13 +231,21 @@ class LiveView:
         self._policies = policies
         self._routes: dict[str, LiveRoute] = {}
         self._list: bytes | None = None
+        self._by_id: dict[str, Target] = {}
         self._elsewhere: Mapping[str, int] = {}
+        self._queued: Mapping[str, float] = {}
 
-    def take_elsewhere(self, in_flight: Mapping[str, int]) -> None:
-        """Take over the requests of all other gateways, by replica."""
-        self._elsewhere = in_flight
+    def take_elsewhere(self, in_flight: Mapping[str, int], queued: Mapping[str, float]) -> None:
+        """Take over by replica the requests of all others, and the bytes of their prompts not computed yet."""
+        self._elsewhere, self._queued = in_flight, queued
         for target in self.targets():
-            target.is_elsewhere(in_flight.get(target.id, 0))
+            target.is_elsewhere(in_flight.get(target.id, 0), queued.get(target.id, 0.0))
+
+    def take_placed(self, replica: str, chain: Iterable[int]) -> None:
+        """Take over that somebody else put a prompt to a replica."""
+        target = self._by_id.get(replica)
+        if target is not None:
+            target.cache.add(chain)
 
     def take_snapshot(self, view: View) -> None:
         """Take over a whole view; sections it lacks stay."""
@@ -233,8 +292,12 @@ class LiveView:
             before = self._routes.get(route.model)
             known = {target.pool: target for target in before.targets} if before else {}
             targets = (self._known_or_new(route.model, replica, known) for replica in route.replicas)
-            self._routes[route.model] = LiveRoute(route, tuple(target for target in targets if target is not None))
+            found = tuple(target for target in targets if target is not None)
+            self._routes[route.model] = LiveRoute(route, found, before.habits if before else None)
         self._list = None
+        self._by_id = {target.id: target for target in self.targets()}
+        for target in self._by_id.values():
+            target.cache.keep(KEPT_BLOCKS // len(self._by_id))
 
     def _known_or_new(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
         new = target_of(model, replica, self._place)
@@ -242,11 +305,18 @@ class LiveView:
             return None
         old = known.get(new.pool)
         if old is None or (old.headers, old.prefix, old.endpoint) != (new.headers, new.prefix, new.endpoint):
-            new.is_elsewhere(self._elsewhere.get(new.id, 0))
+            new.is_elsewhere(self._elsewhere.get(new.id, 0), self._queued.get(new.id, 0.0))
             return new
         # The same engine process: its load and its failures stay with it.
         old.slots, old.context, old.kind = new.slots, new.context, new.kind
         return old
+
+
+def cache_blocks(replica: RouteReplica) -> int:
+    """Give what a replica's cache should hold: llama.cpp keeps a conversation in each slot."""
+    if replica.slots is None or replica.context is None:
+        return USUAL_BLOCKS
+    return replica.slots * replica.context * BYTES_PER_TOKEN // BLOCK_BYTES
 
 
 def _address(replica: RouteReplica, *, near: bool) -> str:

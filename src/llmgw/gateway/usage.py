@@ -14,11 +14,13 @@ class UsageMeter:
     an earlier one, as engines that tell the usage so far in every chunk mean it.
     """
 
-    __slots__ = ("_per_choice", "cached", "completion", "known", "prompt")
+    __slots__ = ("_per_choice", "cached", "cached_known", "completion", "known", "prompt")
 
     def __init__(self) -> None:
         self._per_choice = False
         self.known = False
+        self.cached_known = False
+        """The engine says which tokens of the prompt were in its cache."""
         self.prompt = 0
         self.cached = 0
         self.completion = 0
@@ -26,7 +28,7 @@ class UsageMeter:
     def begin(self, *, per_choice: bool) -> None:
         """Start over, for an answer of a replica of this kind."""
         self._per_choice = per_choice
-        self.known = False
+        self.known = self.cached_known = False
         self.prompt = self.cached = self.completion = 0
 
     def read(self, answer: bytes) -> None:
@@ -40,7 +42,9 @@ class UsageMeter:
 
     def _add(self, usage: Usage) -> None:
         details = usage.prompt_tokens_details
-        cached = (details.cached_tokens or 0) if details else 0
+        told = details.cached_tokens if details else None
+        cached = told or 0
+        self.cached_known = self.cached_known or told is not None
         self.prompt = max(self.prompt, usage.prompt_tokens) if self._per_choice else usage.prompt_tokens
         self.cached = max(self.cached, cached) if self._per_choice else cached
         self.completion = usage.completion_tokens + (self.completion if self._per_choice else 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llmgw.config.gateway import GatewayConfig
 from llmgw.config.logging import LogLevel
+from llmgw.core.prefix import unpacked
 from llmgw.gateway.access_log import AccessLog
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.answer import Answerer
@@ -24,11 +25,12 @@ from llmgw.gateway.hold import Holder
 from llmgw.gateway.judge_call import JudgeCaller
 from llmgw.gateway.judging import Judging
 from llmgw.gateway.metrics import WorkerCounters
+from llmgw.gateway.news import News
 from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.tls import GatewayTls, gateway_tls
-from llmgw.gateway.worker_link import Elsewhere, MasterMessage, Quarantine, WorkerLoad, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Elsewhere, MasterMessage, Placed, Quarantine, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
 from llmgw.relay.upstream import UpstreamPool
@@ -51,6 +53,7 @@ class Worker:
     policies: LivePolicies
     judges: JudgeBook
     judge_caller: JudgeCaller
+    news: News | None
     guard_counters: GuardCounters
     audit: Audit
 
@@ -61,7 +64,9 @@ class Worker:
         elif isinstance(message, Recall):
             self.admission.recalled(message)
         elif isinstance(message, Elsewhere):
-            self.view.take_elsewhere(message.in_flight)
+            self.view.take_elsewhere(message.in_flight, message.queued)
+        elif isinstance(message, Placed):
+            self.view.take_placed(message.replica, unpacked(message.chain))
         elif isinstance(message, Quarantine):
             self.policies.take_quarantine(message.judges, message.replicas)
         elif isinstance(message, ViewSnapshot):
@@ -86,13 +91,11 @@ class Worker:
             urgent=urgent,
         )
 
-    def load(self) -> WorkerLoad:
-        """Say what is at replicas."""
-        return WorkerLoad(in_flight={one.id: one.in_flight for one in self.view.targets() if one.in_flight})
-
     def close(self) -> None:
         """Drop connections to engines and write the last lines of the log."""
         self.judge_caller.close()
+        if self.news is not None:
+            self.news.close()
         self.upstreams.close()
         if self.access_log is not None:
             self.access_log.flush()
@@ -107,6 +110,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
     view = LiveView(place=start.place, authenticator=authenticator, policies=policies)
     if start.view is not None:
         view.take_snapshot(start.view)
+    news = News(view.targets, send) if start.shares else None
     admission = Admission(
         view,
         LocalPermits(),
@@ -114,6 +118,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         queue_per_model=config.queue_per_model,
         queue_timeout_s=config.queue_timeout_s,
         on_hold=lambda: send(worker.report(urgent=True)),
+        on_place=None if news is None else news.placed,
     )
     holder = Holder(admission, hold_s=config.hold_s, comment_s=config.hold_comment_s, max_bytes=config.hold_bytes)
     counters = WorkerCounters()
@@ -152,6 +157,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         policies=policies,
         judges=judges,
         judge_caller=caller,
+        news=news,
         guard_counters=guard_counters,
         audit=audit,
     )

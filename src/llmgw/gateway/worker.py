@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 import uvloop
 
-from llmgw.gateway.peers import TELL_S
 from llmgw.gateway.wiring import Worker, build_worker
 from llmgw.gateway.worker_link import Link, MasterMessage, Stop, WorkerReady, WorkerStart
 from llmgw.link.renewed import follow_renewals
@@ -58,14 +57,12 @@ async def _serve(listener: socket.socket, link_end: socket.socket) -> int:
     async with asyncio.TaskGroup() as tasks:
         listening = tasks.create_task(_listen(link, worker, stop))
         reporting = tasks.create_task(_report(link, worker))
-        sharing = tasks.create_task(_share(link, worker, may=config.peer_listen is not None))
         renewing = tasks.create_task(follow_renewals(() if tls is None else tls.certificates))
         await stop.wait()
         worker.server.stop_accepting()
         await worker.server.drain(config.drain_s)
         listening.cancel()
         reporting.cancel()
-        sharing.cancel()
         renewing.cancel()
     link.send(worker.report())
     worker.close()
@@ -88,17 +85,6 @@ async def _report(link: Link[MasterMessage], worker: Worker) -> None:
     while True:
         await asyncio.sleep(REPORT_S)
         link.send(worker.report())
-
-
-async def _share(link: Link[MasterMessage], worker: Worker, *, may: bool) -> None:
-    """Tell the master what changed at replicas, for other gateways."""
-    said = worker.load()
-    while may:
-        await asyncio.sleep(TELL_S)
-        load = worker.load()
-        if load != said:
-            link.send(load)
-            said = load
 
 
 def _on_signals(stop: asyncio.Event) -> None:

@@ -26,6 +26,8 @@ class WorkerStart(Value, frozen=True, kw_only=True, tag="worker_start"):
     """Where the gateway runs: replicas of the same place are asked directly."""
     open_to_all: bool = False
     any_role: bool = False
+    shares: bool = False
+    """There are others, workers or gateways, who want to know what this worker has where."""
 
 
 class Stop(Value, frozen=True, kw_only=True, tag="stop"):
@@ -52,15 +54,26 @@ class WorkerReport(Value, frozen=True, kw_only=True, tag="worker_report"):
 
 
 class WorkerLoad(Value, frozen=True, kw_only=True, tag="worker_load"):
-    """Worker to master, where load is shared with other gateways: its requests at each replica, when they changed."""
+    """Worker to master, where others want to know: what it has at each replica, when that changed."""
 
     in_flight: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    queued: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    """Bytes of prompts that are not computed yet."""
+
+
+class Placed(Value, frozen=True, kw_only=True, tag="placed"):
+    """Either way: a prompt was put to a replica, which has it in its cache from now on."""
+
+    replica: str
+    chain: bytes
+    """Hashes of the prompt's beginnings, eight bytes each (`core.prefix`)."""
 
 
 class Elsewhere(Value, frozen=True, kw_only=True, tag="elsewhere"):
-    """Master to worker: the requests of all other gateways at each replica."""
+    """Master to worker: what all others, workers and gateways, have at each replica."""
 
     in_flight: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
+    queued: dict[str, int] = {}  # noqa: RUF012 (msgspec copies empty mutable defaults)
 
 
 class Quarantine(Value, frozen=True, kw_only=True, tag="quarantine"):
@@ -70,8 +83,8 @@ class Quarantine(Value, frozen=True, kw_only=True, tag="quarantine"):
     replicas: tuple[str, ...] = ()
 
 
-MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Quarantine | Grant | Recall | Stop
-WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad
+MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Placed | Quarantine | Grant | Recall | Stop
+WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad | Placed
 
 
 class Link(Generic[M]):

@@ -25,6 +25,17 @@ class Role(StrEnum):
     GUARD = "guard"
 
 
+class Routing(StrEnum):
+    """How gateways choose among a model's replicas."""
+
+    PREFIX = "prefix"
+    """Where the first token should come soonest: warm caches, queued work, open requests."""
+    LEAST_LOADED = "least_loaded"
+    ROUND_ROBIN = "round_robin"
+    SESSION = "session"
+    """Always the same replica for one session, or for prompts that begin alike, while it can be asked."""
+
+
 class Profile(Value, frozen=True, kw_only=True):
     """How one replica runs. Values left out are decided by the engine's adapter and shown."""
 

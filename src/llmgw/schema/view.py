@@ -3,7 +3,7 @@
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.guard.policy import StoredPolicy
-from llmgw.schema.model import Role
+from llmgw.schema.model import Role, Routing
 from llmgw.schema.value import Value
 
 
@@ -39,6 +39,7 @@ class Route(Value, frozen=True, kw_only=True):
     unavailable: str | None = None
     hold_s: float | None = None
     """Most seconds a request may be held while no replica is there but one can be started; `None`: refuse at once."""
+    routing: Routing = Routing.PREFIX
 
 
 class KeyEntry(Value, frozen=True, kw_only=True):

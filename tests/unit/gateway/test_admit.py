@@ -2,6 +2,7 @@ import asyncio
 
 import pytest
 
+from llmgw.core.routing import Prompt
 from llmgw.gateway.admit import Admission
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.errors import ApiError
@@ -25,7 +26,7 @@ class Gate:
         )
 
     def enter(self):
-        return self.admission.enter(self.view.route("tiny"), affinity=0)
+        return self.admission.enter(self.view.route("tiny"), Prompt())
 
     async def waiting(self, count: int) -> list[asyncio.Task]:
         tasks = [asyncio.ensure_future(self.enter()) for _ in range(count)]
@@ -44,10 +45,10 @@ async def test_a_place_is_given_back_once_whatever_happened():
     gate = Gate()
     gate.admission.granted(Grant(pool=POOL, count=1))
     place = await gate.enter()
-    with pytest.raises(ZeroDivisionError), place as target:
-        target.in_flight / 0
-    with await gate.enter() as target:
-        assert target.in_flight == 1
+    with pytest.raises(ZeroDivisionError), place:
+        place.target.in_flight / 0
+    with await gate.enter() as place:
+        assert place.target.in_flight == 1
 
 
 async def test_the_queue_is_first_in_first_out_and_the_master_hears_of_it():
@@ -93,8 +94,8 @@ async def test_a_request_cancelled_in_the_moment_it_is_let_in_leaks_nothing():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    with await asyncio.wait_for(gate.enter(), 1) as target:
-        assert target.in_flight == 1
+    with await asyncio.wait_for(gate.enter(), 1) as place:
+        assert place.target.in_flight == 1
 
 
 async def test_a_queue_survives_the_loss_of_its_replica_and_goes_on_with_the_next():

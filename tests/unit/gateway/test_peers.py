@@ -7,11 +7,11 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from llmgw.gateway import peer_loads
-from llmgw.gateway import peers as peers_module
+from llmgw.gateway import peer_loads, peer_news
 from llmgw.gateway.listener import listen
 from llmgw.gateway.peer_records import PeerLoad, pack_load
 from llmgw.gateway.peers import Peers
+from llmgw.gateway.worker_link import Placed, WorkerLoad
 from llmgw.link.frames import framed, pack
 from llmgw.schema.identity import Part
 from llmgw.schema.peer import PeerHello
@@ -22,8 +22,8 @@ from llmgw.testing.identities import Cluster
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(peers_module, "TELL_S", 0.01)
-    monkeypatch.setattr(peers_module, "AGAIN_S", 0.05)
+    monkeypatch.setattr(peer_news, "TELL_S", 0.01)
+    monkeypatch.setattr(peer_news, "AGAIN_S", 0.05)
     monkeypatch.setattr(peer_loads, "SMOOTH_S", 0.01)
 
 
@@ -35,9 +35,15 @@ def cluster():
 class Master:
     def __init__(self, name, identity=None):
         self.name = name
-        self.peers = Peers(name, version="1", identity=identity)
+        self.known = []
+        self.peers = Peers(name, version="1", identity=identity, known=lambda: self.known)
+        self.heard = []
+        self.peers.on_placed = self.heard.append
         self.sock = listen("127.0.0.1:0")
         self.peer = Peer(name=name, address=f"127.0.0.1:{self.sock.getsockname()[1]}")
+
+    def tell(self, in_flight):
+        self.peers.news.tell(WorkerLoad(in_flight=in_flight, queued=dict.fromkeys(in_flight, 100)))
 
     def elsewhere(self):
         return self.peers.loads.elsewhere(time.monotonic())
@@ -75,12 +81,29 @@ async def test_each_knows_what_all_the_others_have(three):
     for each in three:
         each.peers.take(seen(*(other.peer for other in three)))
     async with running(*three):
-        one.peers.tell({"r1": 2})
-        two.peers.tell({"r1": 1, "r2": 4})
+        one.tell({"r1": 2})
+        two.tell({"r1": 1, "r2": 4})
         await until(lambda: [each.elsewhere() for each in three] == [{"r1": 1, "r2": 4}, {"r1": 2}, {"r1": 3, "r2": 4}])
         assert one.peers.states(time.monotonic()) == {"known": 2, "silent": 0}
-        one.peers.tell({})
+        assert three[2].peers.loads.queued(time.monotonic()) == {"r1": 200, "r2": 100}
+        one.tell({})
         await until(lambda: two.elsewhere() == {})
+
+
+async def test_what_is_put_to_replicas_is_heard_once_and_who_comes_later_hears_what_was_known(three):
+    one, two, late = three
+    for each in three:
+        each.peers.take(seen(*(other.peer for other in three)))
+    before, after = (Placed(replica="r1", chain=bytes([number]) * 16) for number in (1, 2))
+    one.known = [before]
+    async with running(one, two):
+        await until(lambda: two.heard == [before])
+        one.known.append(after)
+        one.peers.news.placed(after)
+        await until(lambda: len(two.heard) > 1)
+        async with running(late):
+            await until(lambda: len(late.heard) > 1)
+    assert two.heard == late.heard == [before, after]
 
 
 async def test_a_gateway_that_leaves_the_view_is_told_nothing_and_heard_no_more(three, monkeypatch):
@@ -88,8 +111,8 @@ async def test_a_gateway_that_leaves_the_view_is_told_nothing_and_heard_no_more(
     for each in (one, two):
         each.peers.take(seen(one.peer, two.peer))
     async with running(one, two):
-        one.peers.tell({"r1": 2})
-        two.peers.tell({"r1": 1})
+        one.tell({"r1": 2})
+        two.tell({"r1": 1})
         await until(lambda: bool(one.elsewhere() and two.elsewhere()))
         one.peers.take(seen(one.peer))
         monkeypatch.setattr(peer_loads, "EXPIRES_S", 0.1)
@@ -100,7 +123,7 @@ async def test_a_peer_that_comes_later_is_found(three):
     one, two, _ = three
     one.peers.take(seen(one.peer, two.peer))
     two.peers.take(seen(one.peer, two.peer))
-    one.peers.tell({"r1": 2})
+    one.tell({"r1": 2})
     two.sock.close()
     async with running(one):
         await asyncio.sleep(0.05)
@@ -117,7 +140,7 @@ async def test_a_peer_that_hangs_keeps_nobody_from_the_others(three):
     two.peers.take(everybody)
     with hung:
         async with running(one, two):
-            one.peers.tell({"r1": 2})
+            one.tell({"r1": 2})
             await until(lambda: two.elsewhere() == {"r1": 2})
             assert two.peers.states(time.monotonic()) == {"known": 1, "silent": 1}
 
@@ -154,7 +177,7 @@ async def test_nothing_is_told_to_who_is_not_the_gateway_of_the_view(cluster, tm
     posing = Peer(name="g2", address=other.peer.address)
     one.peers.take(seen(one.peer, posing))
     other.peers.take(seen(one.peer, other.peer, posing))
-    one.peers.tell({"r1": 2})
+    one.tell({"r1": 2})
     with capture_logs() as logs:
         async with running(one, other):
             await until(lambda: any(line["event"] == "peer.lost" for line in logs))

@@ -1,8 +1,9 @@
 import pytest
 
+from llmgw.core.prefix import USUAL_BLOCKS, chain_of
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.permits import Pool
-from llmgw.gateway.routes_view import LiveView, ViewGap, pools_of, with_delta, with_snapshot
+from llmgw.gateway.routes_view import KEPT_BLOCKS, LiveView, ViewGap, pools_of, with_delta, with_snapshot
 from llmgw.schema.link import ViewDelta
 from llmgw.schema.view import RouteReplica, RoutesDelta, View
 from llmgw.testing.gateway_room import KEYS, a_replica, a_route, a_view
@@ -52,15 +53,47 @@ def test_other_gateways_requests_count_for_the_choice_and_never_as_our_own():
     view = live(a_route(a_replica("r1", URL), a_replica("r2", "http://127.0.0.1:9002")))
     first, second = view.route("tiny").targets
     first.load += 1
-    view.take_elsewhere({"r1": 4, "gone": 7})
-    assert (first.load, first.in_flight, second.load) == (5, 1, 0)
-    view.take_elsewhere({"r2": 2})
+    first.queued += 100
+    view.take_elsewhere({"r1": 4, "gone": 7}, {"r1": 50})
+    assert (first.load, first.in_flight, second.load, first.queued) == (5, 1, 0, 150)
+    view.take_elsewhere({"r2": 2}, {"r2": 30})
+    assert (first.queued, second.queued) == (100, 30)
     assert (first.load, first.in_flight, second.load, second.in_flight) == (1, 1, 2, 0)
 
     restarted = a_replica("r2", "http://127.0.0.1:9003")
     view.take_delta(delta(base=1, changed=[a_route(a_replica("r1", URL), restarted)]))
     kept, new = view.route("tiny").targets
-    assert (kept.load, new.load, new.in_flight) == (1, 2, 0)
+    assert (kept.load, new.load, new.in_flight, new.queued) == (1, 2, 0, 30)
+
+
+def test_a_restarted_engine_begins_with_an_empty_cache_and_others_keep_theirs():
+    view = live(a_route(a_replica("r1", URL), a_replica("r2", "http://127.0.0.1:9002")))
+    chain = chain_of(b"x" * 4096, salt=0)
+    for replica in ("r1", "r2", "gone"):
+        view.take_placed(replica, chain)
+    view.route("tiny").habits.chosen(512)
+    restarted = a_replica("r2", "http://127.0.0.1:9003")
+    view.take_delta(delta(base=1, changed=[a_route(a_replica("r1", URL), restarted)]))
+    assert [target.cache.depth(chain) for target in view.route("tiny").targets] == [16, 0]
+    assert view.route("tiny").habits.usual == 512
+
+
+def test_a_slot_holds_a_conversation_and_all_replicas_together_take_bounded_memory():
+    view = live(a_route(a_replica("r1", URL, slots=2, context=8192), *(a_replica(f"r{n}", URL) for n in range(2, 200))))
+    slots, unknown, *_ = view.route("tiny").targets
+    assert slots.cache.blocks == 2 * 8192 * 4 / 256
+    assert unknown.cache.blocks == USUAL_BLOCKS
+    for number in range(100):
+        unknown.cache.add(chain_of(str(number).encode() * 40_000, salt=0))
+    assert len(unknown.cache) < 2 * KEPT_BLOCKS / 199 + 400
+
+
+def test_an_engines_speed_is_learned_from_long_prompts_more_than_from_short_ones():
+    (target,) = live(a_route(a_replica("r1", URL))).route("tiny").targets
+    assert target.rate is None
+    target.pace(100_000, 1.0)
+    target.pace(1_000, 0.5)
+    assert 60_000 < target.rate < 70_000
 
 
 def test_a_replica_keeps_its_load_over_changes_of_the_view():

@@ -7,7 +7,7 @@ import msgspec
 
 from llmgw.core.guard.openai_turns import completion_conversation
 from llmgw.core.guard.turns import Conversation
-from llmgw.gateway.ask import Ask, affinity_of
+from llmgw.gateway.ask import Ask, read_prompt
 from llmgw.gateway.body import generation_body, wants_usage
 from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
@@ -27,7 +27,7 @@ def read(raw: bytes) -> Ask:
         model=request.model,
         path=PATH,
         body=lambda kind, context: generation_body(raw, request, kind=kind, context=context),
-        affinity=affinity_of(request.prompt),
+        prompt=read_prompt(request.prompt, salt=request.cache_salt),
         streams=request.stream is True,
         wants_usage=wants_usage(request),
         chat=False,

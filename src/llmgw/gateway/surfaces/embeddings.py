@@ -7,7 +7,7 @@ import msgspec
 
 from llmgw.core.guard.openai_turns import completion_conversation
 from llmgw.core.guard.turns import Conversation
-from llmgw.gateway.ask import Ask, affinity_of
+from llmgw.gateway.ask import Ask, read_prompt
 from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
 from llmgw.schema.openai.request import EmbeddingRequest
@@ -22,7 +22,7 @@ _DECODE = msgspec.json.Decoder(EmbeddingRequest).decode
 def read(raw: bytes) -> Ask:
     """Read a request. Raises `ApiError` 400."""
     request = decoded(raw, _DECODE)
-    return Ask(model=request.model, path=PATH, body=lambda _kind, _context: raw, affinity=affinity_of(request.input))
+    return Ask(model=request.model, path=PATH, body=lambda _kind, _context: raw, prompt=read_prompt(request.input))
 
 
 def conversation(body: Mapping[str, Any]) -> Conversation:

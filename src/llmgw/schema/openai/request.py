@@ -37,6 +37,10 @@ class ChatRequest(Value, frozen=True, kw_only=True):
     repeat_last_n: Window | UnsetType | None = UNSET
     dry_penalty_last_n: Window | UnsetType | None = UNSET
     messages: msgspec.Raw | UnsetType = UNSET
+    tools: msgspec.Raw | UnsetType = UNSET
+    """Templates write them before the messages."""
+    cache_salt: msgspec.Raw | UnsetType = UNSET
+    """Keeps the cache of who sends it apart (vLLM)."""
 
 
 class CompletionRequest(Value, frozen=True, kw_only=True):
@@ -50,6 +54,7 @@ class CompletionRequest(Value, frozen=True, kw_only=True):
     repeat_last_n: Window | UnsetType | None = UNSET
     dry_penalty_last_n: Window | UnsetType | None = UNSET
     prompt: msgspec.Raw | UnsetType = UNSET
+    cache_salt: msgspec.Raw | UnsetType = UNSET
 
 
 class EmbeddingRequest(Value, frozen=True, kw_only=True):

@@ -89,6 +89,17 @@ async def two(tmp_path_factory) -> AsyncIterator[Two]:
             yield two
 
 
+async def test_what_one_gateway_put_to_a_replica_the_other_puts_there_too(two):
+    texts = [f"conversation {number}: " + "what was said before " * 100 for number in range(8)]
+    async with two.first.gateway.client() as theirs:
+        for text in texts:
+            async with await begun(theirs, "other", text):
+                pass
+    for text in texts:
+        await two.chooses(two.other, text)
+        assert await two.chosen(text + "and then") is two.other
+
+
 @pytest.mark.slow
 async def test_least_work_counts_all_gateways_and_a_dead_one_no_longer(two):
     assert two.second.control.hellos[0].peer is not None

@@ -6,7 +6,7 @@ import click
 
 from llmgw.ctl.session import Session, pass_session
 from llmgw.schema.engine import EngineKind
-from llmgw.schema.model import NEVER, Role
+from llmgw.schema.model import NEVER, Role, Routing
 
 
 @click.command("serve")
@@ -29,6 +29,13 @@ from llmgw.schema.model import NEVER, Role
     "--lost-after",
     metavar="SECONDS|never",
     help="Replace replicas on nodes silent for so long; 60 or more.  [default: the server's lost_after_s]",
+)
+@click.option(
+    "--routing",
+    type=click.Choice([routing.value for routing in Routing]),
+    default=Routing.PREFIX.value,
+    show_default=True,
+    help="How gateways choose among its replicas.",
 )
 @click.option("--nodes", type=click.IntRange(min=1), help="Nodes a replica spans.")
 @click.option("--devices-per-node", type=click.IntRange(min=0))
@@ -54,6 +61,7 @@ def model_serve(
     max_: int | None,
     idle: float | None,
     lost_after: str | None,
+    routing: str,
     **profile: object,
 ) -> None:
     """Serve a model under NAME, from weights the nodes have."""
@@ -62,6 +70,7 @@ def model_serve(
         "source": _absolute(source),
         "role": role,
         "min": min_,
+        "routing": routing,
         "profile": _profile(profile),
     }
     if max_ is not None:

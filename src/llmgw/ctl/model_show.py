@@ -31,6 +31,7 @@ def text(row: ModelRow) -> str:
             ("replicas", f"{row.ready} ready, {row.desired} wanted (min {row.min}, max {row.max})"),
             ("stopped when idle", row.idle_s and f"after {row.idle_s:g} s"),
             ("on silent nodes", row.lost_after and patience_text(row.lost_after)),
+            ("routing", row.routing),
             ("engine", " ".join(filter(None, (profile.engine, profile.engine_version, profile.variant)))),
             ("context", profile.context and f"{profile.context} tokens a slot"),
             ("slots", profile.slots),

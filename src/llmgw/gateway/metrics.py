@@ -84,6 +84,8 @@ class WorkerCounters:
                 self._tokens[model, which] += count
                 if call.key is not None:
                     self._key_tokens[call.key, model, which] += count
+            if call.place is not None and call.place.believed:
+                self._tokens[model, "expected"] += round(call.place.believed * meter.prompt)
 
     def refused(self, status: int) -> None:
         """Count a request that no handler saw."""

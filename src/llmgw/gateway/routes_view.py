@@ -231,7 +231,7 @@ class LiveView:
         self._policies = policies
         self._routes: dict[str, LiveRoute] = {}
         self._list: bytes | None = None
-        self._by_id: dict[str, Target] = {}
+        self._by_id: dict[str, list[Target]] = {}
         self._elsewhere: Mapping[str, int] = {}
         self._queued: Mapping[str, float] = {}
 
@@ -243,8 +243,7 @@ class LiveView:
 
     def take_placed(self, replica: str, chain: Iterable[int]) -> None:
         """Take over that somebody else put a prompt to a replica."""
-        target = self._by_id.get(replica)
-        if target is not None:
+        for target in self._by_id.get(replica, ()):
             target.cache.add(chain)
 
     def take_snapshot(self, view: View) -> None:
@@ -295,9 +294,13 @@ class LiveView:
             found = tuple(target for target in targets if target is not None)
             self._routes[route.model] = LiveRoute(route, found, before.habits if before else None)
         self._list = None
-        self._by_id = {target.id: target for target in self.targets()}
-        for target in self._by_id.values():
-            target.cache.keep(KEPT_BLOCKS // len(self._by_id))
+        self._remember(tuple(self.targets()))
+
+    def _remember(self, targets: tuple[Target, ...]) -> None:
+        self._by_id = {}
+        for target in targets:
+            self._by_id.setdefault(target.id, []).append(target)
+            target.cache.keep(KEPT_BLOCKS // len(targets))
 
     def _known_or_new(self, model: str, replica: RouteReplica, known: dict[str, Target]) -> Target | None:
         new = target_of(model, replica, self._place)

@@ -73,6 +73,7 @@ class Model(Value, frozen=True, kw_only=True):
     lost_after: float | Literal["never"] | None = None
     """Seconds of a node's silence after which replicas there are replaced, `LOST_AFTER_MIN_S` or more, or `never`;
     `None`: the server's `lost_after_s`."""
+    routing: Routing = Routing.PREFIX
     profile: Profile = Profile()
     revision: int = 1
     created_at: datetime

@@ -73,6 +73,7 @@ def _route(
         replicas=ready,
         unavailable=None if ready else unavailable(model, status, replicas, reports),
         hold_s=None if ready else _hold_s(model, status, sizes),
+        routing=model.routing,
     )
 
 

@@ -67,7 +67,10 @@ TABLE: tuple[Metric, ...] = (
         name="llmgw_gateway_tokens",
         kind=Kind.COUNTER,
         labels=("gateway", "model", "direction"),
-        help="Tokens as engines counted them; direction is prompt, cached or completion.",
+        help=(
+            "Tokens as engines counted them; direction is prompt, cached, completion, or expected: those of the prompt "
+            "that the replica should have had in its cache."
+        ),
     ),
     Metric(
         name="llmgw_guard_requests",

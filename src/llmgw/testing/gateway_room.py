@@ -16,7 +16,7 @@ from llmgw.relay.upstream import Endpoint, UpstreamPool, UpstreamResponse
 from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.link import ViewSnapshot
-from llmgw.schema.model import Role
+from llmgw.schema.model import Role, Routing
 from llmgw.schema.view import (
     JudgeEntry,
     KeyEntry,
@@ -58,6 +58,7 @@ def a_route(
     role: Role = Role.CHAT,
     unavailable: str | None = None,
     hold_s: float | None = None,
+    routing: Routing = Routing.PREFIX,
 ) -> Route:
     """Make a model's route."""
     return Route(
@@ -67,6 +68,7 @@ def a_route(
         replicas=replicas,
         unavailable=unavailable,
         hold_s=hold_s,
+        routing=routing,
     )
 
 

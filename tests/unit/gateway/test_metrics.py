@@ -10,7 +10,7 @@ def a_call(**given):
     meter = UsageMeter()
     meter.known, meter.prompt, meter.cached, meter.completion = True, 5, 3, 2
     call = {"model": "m", "key": "lk_1", "label": "chat", "status": 200, "retries": 1}
-    call |= {"first_token_at": 10.02, "started_at": 10.0}
+    call |= {"first_token_at": 10.02, "started_at": 10.0, "place": SimpleNamespace(believed=0.8)}
     return SimpleNamespace(**{**call, "meter": meter, **given})
 
 
@@ -22,7 +22,7 @@ def test_a_finished_call_is_counted_under_the_names_and_labels_of_the_table():
     counters = WorkerCounters()
     counters.finished(a_call(), 11.0)
     counters.finished(a_call(status=499, first_token_at=None, retries=0), 11.0)
-    counters.finished(a_call(key=None), 11.0)
+    counters.finished(a_call(key=None, place=SimpleNamespace(believed=None)), 11.0)
     counters.refused(413)
     counters.between_tokens("m").observe(0.003)
     totals = GatewayTotals("g")
@@ -32,6 +32,7 @@ def test_a_finished_call_is_counted_under_the_names_and_labels_of_the_table():
     assert got["llmgw_gateway_requests", "g", "m", "chat", "499"] == 1
     assert got["llmgw_gateway_requests", "g", "", "", "413"] == 1
     assert got["llmgw_gateway_tokens", "g", "m", "cached"] == 9
+    assert got["llmgw_gateway_tokens", "g", "m", "expected"] == 8
     assert got["llmgw_gateway_key_tokens", "g", "lk_1", "m", "cached"] == 6
     assert got["llmgw_gateway_inter_token_seconds_bucket", "g", "m", "0.0025"] == 0
     assert got["llmgw_gateway_inter_token_seconds_bucket", "g", "m", "0.005"] == 1

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from llmgw.schema.admin.replica import ReplicaRow
-from llmgw.schema.model import LOST_AFTER_MIN_S, Profile, Role
+from llmgw.schema.model import LOST_AFTER_MIN_S, Profile, Role, Routing
 from llmgw.schema.plan import Rejection
 from llmgw.schema.value import Value
 
@@ -57,6 +57,8 @@ class ServeModel(Value, frozen=True, kw_only=True):
     lost_after: LostAfter | None = None
     """Seconds of a node's silence after which replicas there are replaced, or `never`; left out: the server's
     `lost_after_s`."""
+    routing: Routing = Routing.PREFIX
+    """How gateways choose among its replicas."""
     profile: Profile = Profile()
 
 
@@ -71,6 +73,7 @@ class ChangeModel(Value, frozen=True, kw_only=True):
     """0: replicas above `min` stay."""
     lost_after: LostAfter | Literal["default"] | None = None
     """`default`: the server's `lost_after_s` again."""
+    routing: Routing | None = None
     profile: dict[str, Any] | None = None
     """Fields of the profile to change; the others stay. `null` gives a field back to the adapter."""
 
@@ -92,6 +95,7 @@ class ModelRow(Value, frozen=True, kw_only=True):
     idle_s: float | None = None
     lost_after: float | Literal["never"] | None = None
     """`null`: the server's `lost_after_s`."""
+    routing: Routing = Routing.PREFIX
     revision: int
     created_at: datetime
     profile: Profile

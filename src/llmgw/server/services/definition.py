@@ -30,6 +30,7 @@ def defined(request: ServeModel, *, created_at: Any) -> Model:
             max=max(request.min, 1) if request.max is None else request.max,
             idle_s=request.idle_s,
             lost_after=request.lost_after,
+            routing=request.routing,
             profile=request.profile,
             created_at=created_at,
         )

@@ -70,6 +70,7 @@ def _row(
         max=written.max,
         idle_s=written.idle_s,
         lost_after=written.lost_after,
+        routing=written.routing,
         revision=written.revision,
         created_at=written.created_at,
         profile=written.profile,

@@ -65,8 +65,8 @@ def test_a_value_in_a_table_of_texts_is_named_by_its_key():
 
 def test_an_unknown_field_far_from_all_lists_those_there_are():
     error = _refused(b'{"zzzzzz": 1}')
-    assert error.hint == "known here: name, source, role, min, max, idle_s, lost_after, profile"
-    assert error.allowed == ("name", "source", "role", "min", "max", "idle_s", "lost_after", "profile")
+    assert error.hint == "known here: name, source, role, min, max, idle_s, lost_after, routing, profile"
+    assert error.allowed == ("name", "source", "role", "min", "max", "idle_s", "lost_after", "routing", "profile")
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveView
-from llmgw.gateway.surfaces import chat, completions, embeddings, models, moderations
+from llmgw.gateway.surfaces import chat, completions, embeddings, messages, models, moderations
 from llmgw.gateway.surfaces.translated import TranslatedExchange, TranslatedSurface
 from llmgw.relay.errors import ClientGone
 from llmgw.relay.exchange import Exchange
 from llmgw.telemetry import log as logs
 
 _GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings)}
-_TRANSLATED: dict[str, TranslatedSurface] = {}
+_TRANSLATED: dict[str, TranslatedSurface] = {messages.PATH: messages}
 _JSON = [(b"content-type", b"application/json")]
 _HEALTH = "/healthz"
 _READS = ("GET", "HEAD")

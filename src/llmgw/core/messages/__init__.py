@@ -1,0 +1,1 @@
+"""Anthropic's messages, put into a chat's words and back. Pure."""

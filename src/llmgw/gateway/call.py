@@ -58,7 +58,7 @@ class Call:
         self.gap: Callable[[float], None] | None = None
         """Counts the seconds between two pieces of a stream."""
         self.label = ""
-        """Name of the route: `chat`, `completions`, `embeddings`, `models`; empty for other paths."""
+        """Name of the route, its surface's `LABEL`; empty for other paths."""
         self.key: str | None = None
         self.project: str | None = None
         self.model: str | None = None

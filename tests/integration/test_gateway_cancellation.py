@@ -18,6 +18,7 @@ from llmgw.testing.raw_http import Client
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CHAT, TEXT, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+MESSAGES = "/v1/messages"
 SLOTS = 4
 CLOSED_WITHIN_S = 0.25
 
@@ -50,7 +51,8 @@ def calm(engine):
 
 
 async def begin(site: Site, path: str, model: str, *, stream: bool = False) -> Client:
-    ask = {"model": model, "stream": stream, "messages": [], "prompt": "x", "input": "x"}
+    messages = [{"role": "user", "content": "x"}]
+    ask = {"model": model, "stream": stream, "messages": messages, "max_tokens": 9999, "prompt": "x", "input": "x"}
     body = json.dumps(ask).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {SECRET}\r\nContent-Length: {len(body)}\r\n\r\n"
     client = await Client.connect(site.gateway.port)
@@ -84,7 +86,7 @@ async def reported(site: Site) -> None:
 
 
 MOMENTS = [(stream, how) for stream in (False, True) for how in ("close", "reset", "half-close")]
-GENERATING = [(path, model) for path in (CHAT, TEXT) for model in ("openai", "llamacpp")]
+GENERATING = [(path, model) for path in (CHAT, TEXT, MESSAGES) for model in ("openai", "llamacpp")]
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -45,13 +45,14 @@ _HEAD_BYTES = 8
 """Embedding by a model with an output head computes the head for every token of a text, and copies it: two numbers
 of four bytes for each token of the vocabulary (measured: 0.39 MB per token of a text at a vocabulary of 49,152)."""
 
+_GENERATION = frozenset({"/v1/chat/completions", "/v1/chat/completions/input_tokens", "/v1/completions", "/v1/models"})
 _PATHS = {
-    Role.CHAT: frozenset({"/v1/chat/completions", "/v1/completions", "/v1/models"}),
-    Role.GUARD: frozenset({"/v1/chat/completions", "/v1/completions", "/v1/models"}),
+    Role.CHAT: _GENERATION,
+    Role.GUARD: _GENERATION,
     Role.EMBED: frozenset({"/v1/embeddings", "/v1/models"}),
     Role.RERANK: frozenset({"/v1/rerank", "/v1/models"}),
 }
-"""The last one tells a gateway that the engine is there, while the node's agent does not."""
+"""`/v1/models` tells a gateway that the engine is there, while the node's agent does not."""
 
 _READY_LINE = re.compile(rf"^{READY_MARK}(.+)$", re.MULTILINE)
 _PROGRESS_LINE = re.compile(rf"^{PROGRESS_MARK}(.+)$", re.MULTILINE)

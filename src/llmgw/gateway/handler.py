@@ -15,14 +15,15 @@ from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveView
-from llmgw.gateway.surfaces import chat, completions, embeddings, messages, models, moderations
+from llmgw.gateway.surfaces import chat, completions, count_tokens, embeddings, messages, models, moderations
 from llmgw.gateway.surfaces.translated import TranslatedExchange, TranslatedSurface
+from llmgw.gateway.token_counter import TokenCounter
 from llmgw.relay.errors import ClientGone
 from llmgw.relay.exchange import Exchange
 from llmgw.telemetry import log as logs
 
 _GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings)}
-_TRANSLATED: dict[str, TranslatedSurface] = {messages.PATH: messages}
+_TRANSLATED: dict[str, TranslatedSurface] = {messages.PATH: messages, count_tokens.PATH: count_tokens}
 _JSON = [(b"content-type", b"application/json")]
 _HEALTH = "/healthz"
 _READS = ("GET", "HEAD")
@@ -41,6 +42,7 @@ class Handler:
         *,
         guard: Guard,
         moderator: Moderator,
+        token_counter: TokenCounter,
         counters: WorkerCounters,
         access_log: AccessLog | None,
         ids: RequestIds,
@@ -51,6 +53,7 @@ class Handler:
         self._dispatcher = dispatcher
         self._guard = guard
         self._moderator = moderator
+        self._token_counter = token_counter
         self._counters = counters
         self._access_log = access_log
         self._any_role = any_role
@@ -116,6 +119,10 @@ class Handler:
         call.model = route.model
         if not self._any_role:
             refuse_role(route, surface.ROLES, surface.PATH)
+        if surface is count_tokens:
+            tokens = await self._token_counter.count(call, route)
+            call.respond(200, _JSON, count_tokens.answer(tokens))
+            return
         rules = self._guard.rules(call, route.model)
         if rules is None:
             await self._dispatcher.run(call, ask, route)

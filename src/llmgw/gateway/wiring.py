@@ -30,6 +30,7 @@ from llmgw.gateway.permits import Grant, LocalPermits, Recall
 from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.tls import GatewayTls, gateway_tls
+from llmgw.gateway.token_counter import TokenCounter
 from llmgw.gateway.worker_link import Elsewhere, MasterMessage, Placed, Quarantine, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
@@ -140,6 +141,7 @@ def build_worker(start: WorkerStart, send: Callable[[object], None]) -> Worker:
         dispatcher,
         guard=guard,
         moderator=Moderator(view, policies, judging, guard.heard),
+        token_counter=TokenCounter(upstreams),
         counters=counters,
         access_log=access_log,
         ids=ids,

@@ -97,6 +97,15 @@ def embeddings(body: dict[str, Any], model: str) -> dict[str, Any]:
     return {"object": "list", "model": model, "data": data, "usage": usage}
 
 
+COUNTS = {"/v1/chat/completions/input_tokens": "input_tokens", "/tokenize": "count"}
+"""Where llama.cpp and vLLM count the tokens of a prompt, and what they call their number."""
+
+
+def counted(path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Count a prompt as `usage` does."""
+    return {COUNTS[path]: len(prompt_of(body))}
+
+
 def models(model: str) -> dict[str, Any]:
     """Give the list of one model."""
     return {"object": "list", "data": [{"id": model, "object": "model", "created": 0, "owned_by": "fake"}]}

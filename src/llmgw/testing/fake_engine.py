@@ -229,6 +229,8 @@ class FakeEngine:
         if path == "/v1/embeddings":
             whole = fake_answers.embeddings(body, self.model)
             return self._plain(fake_answers.dump(whole), connection, fault)
+        if path in fake_answers.COUNTS:
+            return self._plain(fake_answers.dump(fake_answers.counted(path, body)), connection, fault)
         if path not in {"/v1/chat/completions", "/v1/completions"}:
             connection.respond(HTTPStatus.NOT_FOUND, fake_answers.error(404, "File Not Found", "not_found_error"))
             return True

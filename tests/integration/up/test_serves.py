@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anthropic
 import openai
 import pytest
 
@@ -69,6 +70,21 @@ def test_a_streamed_chat_gives_the_same_text_and_usage_only_when_asked(client):
     )
     assert all(chunk.usage is None for chunk in unasked)
     assert all(chunk.choices for chunk in unasked)
+
+
+def test_anthropics_client_gets_the_same_answer_plain_and_streamed_and_the_tokens_it_counted_before(up, client):
+    chat = client.chat.completions.create(model=DEMO, messages=QUESTION, temperature=0, max_tokens=20)
+    ask = {"model": DEMO, "messages": QUESTION, "max_tokens": 20, "extra_body": {"temperature": 0}}
+    with anthropic.Anthropic(base_url=up.base_url.removesuffix("/v1"), api_key=up.key, max_retries=0) as messages:
+        plain = messages.messages.create(**ask)
+        with messages.messages.stream(**ask) as stream:
+            begun = next(iter(stream)).message.usage
+            streamed = stream.get_final_message()
+        counted = messages.messages.count_tokens(model=DEMO, messages=QUESTION)
+    assert plain.content[0].text == streamed.content[0].text == chat.choices[0].message.content
+    for usage in (plain.usage, streamed.usage, begun):
+        assert usage.input_tokens + usage.cache_read_input_tokens == counted.input_tokens == chat.usage.prompt_tokens
+    assert plain.usage.output_tokens == streamed.usage.output_tokens == chat.usage.completion_tokens
 
 
 async def test_the_async_client_streams_too(up):

@@ -9,6 +9,7 @@ from llmgw.config.logging import LogLevel
 from llmgw.core.guard.ledger import header
 from llmgw.schema.guard.rule import Action, Stage
 from llmgw.schema.model import Profile, Role
+from llmgw.testing.anthropic_wire import as_messages, message_of
 from llmgw.testing.engine_process import KEY, EngineProcess, shard_for
 from llmgw.testing.fake_engine import FakeEngine
 from llmgw.testing.gateway_room import Room, a_replica, a_route, a_view, until
@@ -66,6 +67,21 @@ async def test_a_real_judge_blocks_what_is_unsafe_wherever_it_stands(court, stre
 async def test_a_real_judge_gives_all_sixty_the_same_verdicts_on_every_surface(court, chat, stream):
     court.rules(rule(stage=Stage.INPUT, timeout_s=300), rule(name="out", stage=Stage.OUTPUT, timeout_s=300))
     await check(court, conversations(), chat=chat, stream=stream)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_real_judge_gives_all_sixty_the_same_verdicts_as_messages(court, stream):
+    court.rules(rule(stage=Stage.INPUT, timeout_s=300), rule(name="out", stage=Stage.OUTPUT, timeout_s=300))
+    for one in conversations():
+        court.says(*one.answer)
+        asked = {"model": "tiny", "max_tokens": 99, "stream": stream, **as_messages(one)}
+        answer = await court.room.ask("/v1/messages", asked)
+        if one.unsafe_input:
+            assert answer.error["code"] == "content_policy_violation", one.name
+            continue
+        message = message_of(answer.body) if stream else answer.json()
+        assert message["stop_reason"] == ("refusal" if one.unsafe_output else "end_turn"), one.name
 
 
 async def test_a_real_judge_tells_scores_and_categories_and_what_it_cost(court):

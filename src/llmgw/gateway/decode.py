@@ -1,6 +1,6 @@
 """A request's body, decoded strictly: what an engine could read otherwise than this gateway does not pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TypeVar
 
@@ -13,6 +13,8 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 _MEMBERS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LONG = 64
+MAX_FIELDS = 256
+"""Several times as many as any API has. Each is looked for in the whole body."""
 _JSON_TYPES = (b"application/json", b"text/json")
 
 
@@ -29,6 +31,13 @@ def check_type(content_type: bytes | None, content_encoding: bytes | None) -> No
 
 def decoded(raw: bytes, decode: Callable[[bytes], R]) -> R:
     """Decode a body. Raises `ApiError` 400 that names the place or the field."""
+    request = parsed(raw, decode)
+    _refuse_repeated(raw, request)
+    return request
+
+
+def parsed(raw: bytes, decode: Callable[[bytes], R]) -> R:
+    """Decode a body, not looking for fields that are given twice. Raises `ApiError` 400."""
     if not raw:
         raise ApiError(400, "the request body is empty; send a JSON object", code="empty_body")
     try:
@@ -39,8 +48,24 @@ def decoded(raw: bytes, decode: Callable[[bytes], R]) -> R:
         raise ApiError(400, "the request body is nested too deeply", code="invalid_json") from error
     if not raw.isascii():
         _check_utf8(raw)
-    _refuse_repeated(raw, request)
     return request
+
+
+def members_of(raw: bytes) -> dict[str, msgspec.Raw]:
+    """Give all fields of a body that was parsed, as they came. Raises `ApiError` 400 for one that is given twice."""
+    members = _MEMBERS.decode(raw)
+    if len(members) > MAX_FIELDS:
+        raise ApiError(
+            400, f"the request body has {len(members)} fields; {MAX_FIELDS} are allowed", code="too_many_fields"
+        )
+    rest = raw
+    for value in members.values():
+        rest = _without(rest, bytes(value))
+    for name in members:
+        quoted = b'"%b"' % name.encode()
+        if rest.count(quoted) > 1 and raw.count(quoted) > 1 + _within(members, quoted):
+            raise _repeated(name)
+    return members
 
 
 def _check_utf8(raw: bytes) -> None:
@@ -64,8 +89,12 @@ def _refuse_repeated(raw: bytes, request: msgspec.Struct) -> None:
         value = getattr(request, name)
         if type(value) is msgspec.Raw:
             rest = _without(rest, bytes(value))
-        if value is not UNSET and rest.count(quoted) > 1 and raw.count(quoted) > 1 + _within_values(raw, quoted):
-            raise ApiError(400, f"the field {name!r} is given more than once", code="repeated_parameter", param=name)
+        if (
+            value is not UNSET
+            and rest.count(quoted) > 1
+            and raw.count(quoted) > 1 + _within(_MEMBERS.decode(raw), quoted)
+        ):
+            raise _repeated(name)
 
 
 @cache
@@ -83,8 +112,12 @@ def _without(raw: bytes, value: bytes) -> bytes:
     return raw[:at] + raw[at + len(value) :] if raw.startswith(value, at) else raw
 
 
-def _within_values(raw: bytes, quoted: bytes) -> int:
-    return sum(bytes(value).count(quoted) for value in _MEMBERS.decode(raw).values())
+def _within(members: Mapping[str, msgspec.Raw], quoted: bytes) -> int:
+    return sum(bytes(value).count(quoted) for value in members.values())
+
+
+def _repeated(name: str) -> ApiError:
+    return ApiError(400, f"the field {name!r} is given more than once", code="repeated_parameter", param=name)
 
 
 def _unsupported(header: str, value: bytes, hint: str) -> ApiError:

@@ -59,6 +59,9 @@ def _end_of_last_event(data: bytes) -> int:
 
 def events(whole: bytes) -> Iterator[bytes]:
     """Cut whole events apart, each with its blank line."""
+    if _is_one(whole):
+        yield whole
+        return
     start = 0
     for found in _EVENT_END.finditer(whole):
         yield whole[start : found.end()]
@@ -69,12 +72,19 @@ def events(whole: bytes) -> Iterator[bytes]:
 
 def payload(event: bytes) -> bytes | None:
     """Give an event's data, its lines joined; `None` for one that has none (comments)."""
+    if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and _is_one(event):
+        return event[6:-2]
     lines = [line[5:].removeprefix(b" ") for line in _LINE_END.split(event) if line.startswith((b"data:", b"error:"))]
     if not lines:
         return None
     if event.startswith(b"error:"):  # older llama.cpp tells an error as a field of its own
         return b'{"error":' + event[6:].strip(b" " + _LINE_BREAKS) + b"}"
     return b"\n".join(lines)
+
+
+def _is_one(whole: bytes) -> bool:
+    """Say whether this is one event as engines mostly write them, which is cheaper to see than to search."""
+    return whole.find(b"\n\n") == len(whole) - 2 and b"\r" not in whole
 
 
 class StreamFilter:

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from llmgw.gateway.decode import check_type
+from llmgw.gateway.decode import MAX_FIELDS, check_type, members_of
 from llmgw.gateway.errors import ApiError
 from llmgw.gateway.surfaces import chat, completions, embeddings
 
@@ -52,8 +52,18 @@ def test_proper_utf8_passes():
     ],
 )
 def test_a_field_given_twice_is_named(body, field):
-    error = refused(body)
-    assert (error.code, error.param) == ("repeated_parameter", field)
+    for read in (chat.read, members_of):
+        error = refused(body, read)
+        assert (error.code, error.param) == ("repeated_parameter", field)
+
+
+def test_a_field_that_nobody_knows_is_named_too_where_all_are_read():
+    assert refused(b'{"model":"a","x":1,"x":2}', members_of).param == "x"
+
+
+def test_more_fields_than_any_api_has_are_refused():
+    body = json.dumps({str(number): number for number in range(MAX_FIELDS + 1)}).encode()
+    assert refused(body, members_of).code == "too_many_fields"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,7 @@ def test_a_field_given_twice_is_named(body, field):
 )
 def test_names_within_values_are_no_repetition(body):
     chat.read(body)
+    assert members_of(body).keys() == json.loads(body).keys()
 
 
 @pytest.mark.parametrize(

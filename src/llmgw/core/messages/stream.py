@@ -47,7 +47,7 @@ class MessageStream:
         """Give a chunk's events. Raises `Untranslatable` for calls of tools that nobody could take apart."""
         self._id = self._id or chunk.id
         self._model = self._model or chunk.model
-        self._tokens = tokens_of(chunk.usage, chunk.timings) or self._tokens
+        self._tokens = _known(tokens_of(chunk.usage, chunk.timings), self._tokens)
         choice = chunk.choices[0] if chunk.choices else None
         if choice is not None and choice.finish_reason:
             self._last = choice
@@ -96,3 +96,10 @@ class MessageStream:
             return []
         self._open = None
         return [event("content_block_stop", {"index": self._block})]
+
+
+def _known(told: Tokens | None, before: Tokens | None) -> Tokens | None:
+    """Keep what was known of the cache: a count that says nothing of it must not count the cached part twice."""
+    if told is None or before is None:
+        return told or before
+    return told._replace(cached=before.cached) if told.cached is None else told

@@ -7,14 +7,13 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from llmgw.core.untranslatable import Untranslatable
-from llmgw.gateway.decode import decoded
+from llmgw.gateway.decode import members_of, parsed
 from llmgw.gateway.errors import ApiError
 from llmgw.schema.anthropic.blocks import Block, ResultBlock
 from llmgw.schema.anthropic.request import Choice, CountRequest, Thinking
 
 R = TypeVar("R", bound=CountRequest)
 
-_MEMBERS: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -23,11 +22,11 @@ def chat_bytes(
 ) -> bytes:
     """Decode a request; encode what `body` makes of it and of its fields as they came. Raises `ApiError` 400."""
     try:
-        request = decoded(raw, decode)
+        request = parsed(raw, decode)
     except ApiError as error:
         raise _with_allowed(error) from error
     try:
-        return _ENCODE(body(request, _MEMBERS.decode(raw)))
+        return _ENCODE(body(request, members_of(raw)))
     except Untranslatable as error:
         message = f"the field {error.field!r}: {error.message}"
         raise ApiError(400, message, code="unsupported_value", param=error.field) from error

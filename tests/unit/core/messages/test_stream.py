@@ -138,3 +138,9 @@ def test_calls_that_cannot_be_taken_apart_are_refused():
 
 def test_an_event_is_named_twice():
     assert event("ping", {}) == b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+def test_a_last_count_without_a_word_of_the_cache_keeps_what_was_known():
+    counted = {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}
+    message = message_of(told({**chunk(content="hi"), "usage": USAGE}, chunk("content_filter"), counted))
+    assert (message["usage"]["input_tokens"], message["usage"]["cache_read_input_tokens"]) == (4, 5)

@@ -40,7 +40,9 @@ class Authenticator:
             raise keys_unknown()
         secret = _secret(request)
         if secret is None:
-            raise invalid_key("no API key was sent: put it into the header 'authorization: Bearer KEY'")
+            raise invalid_key(
+                "no API key was sent: put it into the header 'authorization: Bearer KEY' or 'x-api-key: KEY'"
+            )
         known = self._known.get(secret)
         if known is not None:
             return known

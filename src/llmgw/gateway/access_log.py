@@ -36,6 +36,8 @@ class RequestLine(Value, frozen=True, kw_only=True, omit_defaults=True):
     first_token_s: float | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    expected_tokens: int | None = None
+    """Those of the prompt that should have been in the replica's cache."""
     completion_tokens: int | None = None
     retries: int = 0
     guard: str | None = None
@@ -70,6 +72,7 @@ class AccessLog:
             first_token_s=None if first is None else round(first - call.started_at, 6),
             prompt_tokens=meter.prompt if meter.known else None,
             cached_tokens=meter.cached if meter.known else None,
+            expected_tokens=_expected(call),
             completion_tokens=meter.completion if meter.known else None,
             retries=call.retries,
             guard=call.coverage,
@@ -101,3 +104,10 @@ class AccessLog:
         if lines:
             with contextlib.suppress(OSError):
                 os.write(self._fd, b"\n".join(lines) + b"\n")
+
+
+def _expected(call: Call) -> int | None:
+    place = call.place
+    if place is None or place.believed is None or not call.meter.known:
+        return None
+    return round(place.believed * call.meter.prompt)

@@ -22,8 +22,11 @@ async def test_lines_are_collected_and_written_whole():
         retries=0,
         meter=UsageMeter(),
         coverage="allowed",
+        place=None,
     )
     log.finished(call, 1.5)
+    call.place = SimpleNamespace(believed=0.75)
+    call.meter.read(b'{"usage": {"prompt_tokens": 8, "completion_tokens": 1}}')
     log.finished(call, 2.5)
     log.flush()
     await asyncio.sleep(0)
@@ -36,3 +39,5 @@ async def test_lines_are_collected_and_written_whole():
     ]
     assert lines[0]["first_token_s"] == 0.25
     assert "prompt_tokens" not in lines[0]
+    assert "expected_tokens" not in lines[0]
+    assert lines[1]["expected_tokens"] == 6

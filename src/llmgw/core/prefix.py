@@ -6,7 +6,6 @@ a whole beginning. No tokenizer is needed, and what gateways tell each other hol
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
 
 import xxhash
 
@@ -119,12 +118,17 @@ class BelievedCache:
             return 0
         return bisect_left(chain, True, key=missing)
 
-    def add(self, chain: Iterable[int]) -> None:
-        """Note that the replica was given a prompt, or that somebody knows these beginnings to be there."""
+    def add(self, chain: Chain) -> bool:
+        """Note that the replica was given a prompt, or that somebody knows these beginnings to be there.
+
+        False when it was given this very prompt a moment ago: that is no news.
+        """
         young = self._generations[0]
+        news = bool(chain) and chain[-1] not in young
         young.update(chain)
         if len(young) >= self._limit:
             self._generations = (set(), *self._generations[:-1])
+        return news
 
     def forget(self) -> None:
         """Note that the cache is empty."""

@@ -20,7 +20,15 @@ from llmgw.gateway.shared_load import SharedLoad
 from llmgw.gateway.silent_engines import SilentEngines
 from llmgw.gateway.tls import GatewayTls
 from llmgw.gateway.view_file import ViewFile
-from llmgw.gateway.worker_link import Placed, Stop, WorkerLoad, WorkerMessage, WorkerReady, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import (
+    NewlyPlaced,
+    Stop,
+    WorkerLoad,
+    WorkerMessage,
+    WorkerReady,
+    WorkerReport,
+    WorkerStart,
+)
 from llmgw.gateway.worker_process import WorkerProcess
 from llmgw.link.frames import pack
 from llmgw.link.renewed import follow_renewals
@@ -194,7 +202,7 @@ class Master:
             self._carry_out(self._ledger.want(worker.number, message))
         elif isinstance(message, Returned):
             self._carry_out(self._ledger.returned(worker.number, message))
-        elif isinstance(message, WorkerLoad | Placed):
+        elif isinstance(message, WorkerLoad | NewlyPlaced):
             if self._shared is not None:
                 self._shared.heard(worker.number, message)
         elif isinstance(message, WorkerReport):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from llmgw.core.prefix import packed
 from llmgw.gateway.place import Place
 from llmgw.gateway.routes_view import Target
-from llmgw.gateway.worker_link import Placed, WorkerLoad
+from llmgw.gateway.worker_link import NewlyPlaced, Placed, WorkerLoad
 
 TELL_S = 0.02
 """Least time between two tellings. Choices by what is older get worse by the tenth of a second (facts on routing)."""
@@ -24,7 +24,8 @@ class News:
 
     def placed(self, place: Place) -> None:
         """Note that a place was taken."""
-        self._placed.append(place)
+        if place.news:
+            self._placed.append(place)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TELL_S, self._tell)
 
@@ -34,10 +35,10 @@ class News:
             self._timer.cancel()
 
     def _tell(self) -> None:
-        placed, self._placed = self._placed, []
-        for place in placed:
-            if place.prompt.chain:
-                self._send(Placed(replica=place.target.id, chain=packed(place.prompt.chain)))
+        if self._placed:
+            placed = tuple(Placed(replica=one.target.id, chain=packed(one.prompt.chain)) for one in self._placed)
+            self._send(NewlyPlaced(placed=placed))
+            self._placed.clear()
         load = self._load()
         if load != self._said:
             self._send(load)

@@ -21,11 +21,12 @@ class Place:
     failed, retried, cancelled, or cancelled in the very moment it was granted.
     """
 
-    __slots__ = ("_ahead", "_at", "_leave", "_open", "_own", "believed", "prompt", "target")
+    __slots__ = ("_ahead", "_at", "_leave", "_open", "_own", "believed", "news", "prompt", "target")
 
     def __init__(self, target: Target, prompt: Prompt, leave: "Callable[[Place], None]") -> None:
         depth = target.cache.depth(prompt.chain)
-        target.cache.add(prompt.chain)
+        self.news = target.cache.add(prompt.chain)
+        """The replica was not given this very prompt a moment ago."""
         self.target = target
         self.prompt = prompt
         self._leave = leave

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from llmgw.core.prefix import BLOCK_BYTES, BYTES_PER_TOKEN, USUAL_BLOCKS, BelievedCache
+from llmgw.core.prefix import BLOCK_BYTES, BYTES_PER_TOKEN, USUAL_BLOCKS, BelievedCache, Chain
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.permits import Pool
@@ -241,7 +241,7 @@ class LiveView:
         for target in self.targets():
             target.is_elsewhere(in_flight.get(target.id, 0), queued.get(target.id, 0.0))
 
-    def take_placed(self, replica: str, chain: Iterable[int]) -> None:
+    def take_placed(self, replica: str, chain: Chain) -> None:
         """Take over that somebody else put a prompt to a replica."""
         for target in self._by_id.get(replica, ()):
             target.cache.add(chain)

@@ -11,7 +11,7 @@ from llmgw.gateway.peer_folder import PeerFolder
 from llmgw.gateway.peer_loads import total
 from llmgw.gateway.peers import Peers
 from llmgw.gateway.placements import Placements
-from llmgw.gateway.worker_link import Elsewhere, Placed, WorkerLoad
+from llmgw.gateway.worker_link import Elsewhere, NewlyPlaced, Placed, WorkerLoad
 from llmgw.schema.view import View
 
 LOOK_S = 0.5
@@ -55,7 +55,7 @@ class SharedLoad:
         """Tell a worker that has just started all that is known."""
         self._workers[worker] = WorkerLoad()
         for placed in self._placements.all():
-            self._send(worker, placed)
+            self._send(worker, NewlyPlaced(placed=(placed,)))
         self._woken.set()
 
     def leave(self, worker: int) -> None:
@@ -64,13 +64,14 @@ class SharedLoad:
         self._told.pop(worker, None)
         self._changed()
 
-    def heard(self, worker: int, message: WorkerLoad | Placed) -> None:
+    def heard(self, worker: int, message: WorkerLoad | NewlyPlaced) -> None:
         """Take in what a worker has, or has put, at replicas."""
-        if isinstance(message, Placed):
-            if self._placements.add(message):
-                self._hand_on(message, but=worker)
-                if self._peers is not None:
-                    self._peers.news.placed(message)
+        if isinstance(message, NewlyPlaced):
+            known = tuple(placed for placed in message.placed if self._placements.add(placed))
+            self._hand_on(known, but=worker)
+            if self._peers is not None:
+                for placed in known:
+                    self._peers.news.placed(placed)
             return
         self._workers[worker] = message
         self._changed()
@@ -95,12 +96,12 @@ class SharedLoad:
 
     def _heard_placed(self, placed: Placed) -> None:
         if self._placements.add(placed):
-            self._hand_on(placed, but=None)
+            self._hand_on((placed,), but=None)
 
-    def _hand_on(self, placed: Placed, *, but: int | None) -> None:
-        for worker in self._workers:
+    def _hand_on(self, placed: tuple[Placed, ...], *, but: int | None) -> None:
+        for worker in self._workers if placed else ():
             if worker != but:
-                self._send(worker, placed)
+                self._send(worker, NewlyPlaced(placed=placed))
 
     async def _tell_workers(self) -> None:
         while True:

@@ -31,7 +31,7 @@ from llmgw.gateway.refusals import Refusals
 from llmgw.gateway.routes_view import LiveView
 from llmgw.gateway.tls import GatewayTls, gateway_tls
 from llmgw.gateway.token_counter import TokenCounter
-from llmgw.gateway.worker_link import Elsewhere, MasterMessage, Placed, Quarantine, WorkerReport, WorkerStart
+from llmgw.gateway.worker_link import Elsewhere, MasterMessage, NewlyPlaced, Quarantine, WorkerReport, WorkerStart
 from llmgw.relay.limits import Limits
 from llmgw.relay.server import HttpServer
 from llmgw.relay.upstream import UpstreamPool
@@ -66,8 +66,9 @@ class Worker:
             self.admission.recalled(message)
         elif isinstance(message, Elsewhere):
             self.view.take_elsewhere(message.in_flight, message.queued)
-        elif isinstance(message, Placed):
-            self.view.take_placed(message.replica, unpacked(message.chain))
+        elif isinstance(message, NewlyPlaced):
+            for placed in message.placed:
+                self.view.take_placed(placed.replica, unpacked(placed.chain))
         elif isinstance(message, Quarantine):
             self.policies.take_quarantine(message.judges, message.replicas)
         elif isinstance(message, ViewSnapshot):

@@ -61,12 +61,18 @@ class WorkerLoad(Value, frozen=True, kw_only=True, tag="worker_load"):
     """Bytes of prompts that are not computed yet."""
 
 
-class Placed(Value, frozen=True, kw_only=True, tag="placed"):
-    """Either way: a prompt was put to a replica, which has it in its cache from now on."""
+class Placed(Value, frozen=True, kw_only=True):
+    """A prompt was put to a replica, which has it in its cache from now on."""
 
     replica: str
     chain: bytes
     """Hashes of the prompt's beginnings, eight bytes each (`core.prefix`)."""
+
+
+class NewlyPlaced(Value, frozen=True, kw_only=True, tag="placed"):
+    """Either way: what was put to replicas."""
+
+    placed: tuple[Placed, ...]
 
 
 class Elsewhere(Value, frozen=True, kw_only=True, tag="elsewhere"):
@@ -83,8 +89,8 @@ class Quarantine(Value, frozen=True, kw_only=True, tag="quarantine"):
     replicas: tuple[str, ...] = ()
 
 
-MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | Placed | Quarantine | Grant | Recall | Stop
-WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad | Placed
+MasterMessage = WorkerStart | ViewSnapshot | ViewDelta | Elsewhere | NewlyPlaced | Quarantine | Grant | Recall | Stop
+WorkerMessage = WorkerReady | Want | Returned | WorkerReport | WorkerLoad | NewlyPlaced
 
 
 class Link(Generic[M]):

@@ -9,11 +9,12 @@ from llmgw.gateway.listener import listen
 from llmgw.gateway.peer_records import PeerLoad
 from llmgw.gateway.peers import Peers
 from llmgw.gateway.shared_load import SharedLoad
-from llmgw.gateway.worker_link import Elsewhere, Placed, WorkerLoad
+from llmgw.gateway.worker_link import Elsewhere, NewlyPlaced, Placed, WorkerLoad
 from llmgw.schema.view import Peer, PeersSection
 from llmgw.testing.gateway_room import a_replica, a_route, a_view, until
 
 BEHIND = Placed(replica="r1", chain=packed((17,)))
+SAID = NewlyPlaced(placed=(BEHIND,))
 
 
 class Workers(list):
@@ -62,12 +63,11 @@ async def test_a_prompt_that_was_put_is_handed_on_at_once_and_to_workers_that_co
     shared, workers = alone
     shared.join(1)
     shared.join(2)
-    shared.heard(1, BEHIND)
-    shared.heard(1, Placed(replica="gone", chain=bytes(8)))
-    assert workers == [(2, BEHIND)]
+    shared.heard(1, NewlyPlaced(placed=(BEHIND, Placed(replica="gone", chain=bytes(8)))))
+    assert workers == [(2, SAID)]
     shared.leave(1)
     shared.join(3)
-    assert workers.of(3) == [BEHIND]
+    assert workers.of(3) == [SAID]
 
 
 async def test_what_other_gateways_say_reaches_all_workers_and_fades_with_them(monkeypatch):
@@ -82,7 +82,7 @@ async def test_what_other_gateways_say_reaches_all_workers_and_fades_with_them(m
     peers.on_load()
     peers.on_placed(BEHIND)
     await until(lambda: len(workers) == 2)
-    assert workers.of(1) == [BEHIND, Elsewhere(in_flight={"r1": 2}, queued={"r1": 5})]
+    assert workers.of(1) == [SAID, Elsewhere(in_flight={"r1": 2}, queued={"r1": 5})]
     assert shared.peers() == {"known": 1, "silent": 0}
     monkeypatch.setattr(peer_loads, "EXPIRES_S", 0.01)
     await until(lambda: len(workers) == 3)

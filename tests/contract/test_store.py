@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from llmgw.ports import (
     AppendEvent,
+    DeleteAlias,
     DeleteEnrolment,
     DeleteJoinToken,
     DeleteModel,
@@ -16,6 +17,7 @@ from llmgw.ports import (
     DeleteReplica,
     FleetRows,
     PutAdminToken,
+    PutAlias,
     PutApiKey,
     PutEnrolment,
     PutJoinToken,
@@ -26,6 +28,7 @@ from llmgw.ports import (
     PutSetting,
     PutStatus,
 )
+from llmgw.schema.alias import Alias, Share
 from llmgw.schema.device import Device
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event, Severity
@@ -108,6 +111,7 @@ POLICY = StoredPolicy(
     policy=Policy(name="all", attach="all", rules=(Rule(name="no-keys", secrets="all", action=Action.BLOCK),)),
     changed_at=AT,
 )
+ALIAS = Alias(name="other", shares=(Share(model="chat", weight=2.0),), fallbacks=("next",), changed_at=AT)
 EVERYTHING = (
     PutNode(node=NODE),
     PutModel(model=MODEL),
@@ -118,6 +122,7 @@ EVERYTHING = (
     PutJoinToken(token=JOIN_TOKEN),
     PutEnrolment(enrolment=ENROLMENT),
     PutPolicy(policy=POLICY),
+    PutAlias(alias=ALIAS),
     PutSetting(name="hash_key", value="00ff"),
 )
 
@@ -132,6 +137,7 @@ async def test_a_new_store_is_empty(store):
     assert await store.load_admin_tokens() == ()
     assert await store.load_trust() == Trust()
     assert await store.load_policies() == ()
+    assert await store.load_aliases() == ()
     assert await store.load_settings() == {}
     assert await store.load_events(limit=10) == ()
 
@@ -146,6 +152,7 @@ async def test_what_was_written_is_read_back_equal(store, lead):
     assert await store.load_admin_tokens() == (TOKEN,)
     assert await store.load_trust() == Trust(tokens=(JOIN_TOKEN,), enrolments=(ENROLMENT,))
     assert await store.load_policies() == (POLICY,)
+    assert await store.load_aliases() == (ALIAS,)
     assert await store.load_settings() == {"hash_key": "00ff"}
 
 
@@ -164,6 +171,16 @@ async def test_policies_are_replaced_and_deleted_by_name(store, lead):
 
     await store.leader(lead("a")).apply((DeletePolicy(name=POLICY.policy.name),))
     assert await store.load_policies() == ()
+
+
+async def test_aliases_are_replaced_and_deleted_by_name(store, lead):
+    await store.leader(lead("a")).apply(EVERYTHING)
+    changed = replace(ALIAS, revision=2, fallbacks=())
+    await store.leader(lead("a")).apply((PutAlias(alias=changed),))
+    assert await store.load_aliases() == (changed,)
+
+    await store.leader(lead("a")).apply((DeleteAlias(name="other"), DeleteAlias(name="nobody")))
+    assert await store.load_aliases() == ()
 
 
 async def test_unknown_stays_unknown_and_none_found_stays_none_found(store, lead):

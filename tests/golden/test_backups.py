@@ -46,3 +46,5 @@ async def test_a_backup_of_any_release_restores(file):
     assert [event.message for event in await store.load_events(limit=9)] == ["second", "first"]
     policies = {stored.policy.name: stored.revision for stored in await store.load_policies()}
     assert policies == ({"secrets": 3} if found.content.schema >= "0004" else {})
+    aliases = {alias.name: alias.revision for alias in await store.load_aliases()}
+    assert aliases == ({"chat": 2} if found.content.schema >= "0005" else {})

@@ -89,7 +89,7 @@ def test_any_request_is_read_scanned_and_redacted(body):
         rule(name="s", secrets="all"),
     )
     for read in (chat_conversation, completion_conversation):
-        scan = InputScan(rules, read(request), "chat", Ledger(rules, 1))
+        scan = InputScan(rules, read(request), ("chat",), Ledger(rules, 1))
         scan.questions(lambda court: 4000)
         if scan.redacting:
             after = redact_body(request, scan.redacting)

@@ -6,6 +6,7 @@ a whole beginning. No tokenizer is needed, and what gateways tell each other hol
 
 import struct
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import xxhash
 
@@ -25,12 +26,16 @@ BYTES_PER_TOKEN = 4
 """Roughly; what a replica says of its hits mends it."""
 MARGIN = 0.1
 """A belief is wrong when it is off by more than this share of the prompt: engines count whole blocks of tokens."""
-STEP = 0.05
-"""By so much a cache is believed larger or smaller for each prompt of which too little or too much was believed."""
+SMALLER = 0.25
+"""A cache that lacks what it should have is believed smaller by this part of the way to what it can have held."""
+LARGER = 0.05
+"""A cache that has more than it should is believed larger by this share."""
 LOST = 3
 """So many prompts in a row that should be there and are not at all mean an empty cache: the engine was restarted."""
 
 Chain = tuple[int, ...]
+Layer = tuple[int, int]
+"""A depth of a prompt, and how many blocks came after what lies above that depth was used last, at most."""
 
 _HASH_BYTES = 8
 _hash = xxhash.xxh3_64_intdigest
@@ -95,17 +100,40 @@ class BelievedCache:
             self._most = most
             self._resize(self.blocks)
 
-    def told(self, *, believed: float, cached: float) -> None:
-        """Take over what an engine says of a prompt: which share should have been in its cache, and which was."""
+    def layers(self, chain: Chain) -> tuple[Layer, ...]:
+        """Give what is known of the age of a prompt's blocks, the youngest first; the last layer ends at its depth."""
+        if not chain:
+            return ()
+        found: list[Layer] = []
+        generations: list[set[int]] = []
+        held = 0
+        for generation in self._generations:
+            generations.append(generation)
+            held += len(generation)
+            depth = _depth(generations, chain)
+            if depth and (not found or depth > found[-1][0]):
+                found.append((depth, held))
+            if depth == len(chain):
+                break
+        return tuple(found)
+
+    def told(self, layers: Sequence[Layer], *, size: int, cached: float) -> None:
+        """Take over what an engine says of a prompt of `size` blocks: the share of it that was in its cache.
+
+        `layers`: as they were when the prompt was put to it. What was missing was forgotten for what came after it, so
+        it cannot hold as much as that.
+        """
+        believed = layers[-1][0] / size if layers else 0.0
         if cached < believed - MARGIN:
-            self._resize(self.blocks * (1 - STEP))
+            bound = next(held for depth, held in layers if depth > cached * size)
+            self._resize(self.blocks + min(0.0, bound - self.blocks) * SMALLER)
             self._lost = self._lost + 1 if cached == 0 else 0
             if self._lost >= LOST:
                 self.forget()
             return
         self._lost = 0
         if cached > believed + MARGIN:
-            self._resize(self.blocks * (1 + STEP))
+            self._resize(self.blocks * (1 + LARGER))
 
     def depth(self, chain: Chain) -> int:
         """Count the blocks at the beginning of a prompt that are there."""
@@ -116,6 +144,8 @@ class BelievedCache:
 
         if not chain or missing(chain[0]):
             return 0
+        if chain[-1] in first:
+            return len(chain)
         return bisect_left(chain, True, key=missing)
 
     def add(self, chain: Chain) -> bool:
@@ -142,6 +172,10 @@ class BelievedCache:
     def _resize(self, blocks: float) -> None:
         self.blocks = min(max(blocks, LEAST_BLOCKS), MOST_BLOCKS)
         self._limit = max(min(int(self.blocks), self._most), LEAST_BLOCKS) // GENERATIONS
+
+
+def _depth(generations: Sequence[set[int]], chain: Chain) -> int:
+    return bisect_left(chain, True, key=lambda block: not any(block in generation for generation in generations))
 
 
 def _empty() -> tuple[set[int], ...]:

@@ -27,6 +27,11 @@ _MODEL = {
     "unpark": ("llmgw.ctl.model_unpark:model_unpark", "Try a parked model again."),
     "remove": ("llmgw.ctl.model_remove:model_remove", "Stop serving a model."),
 }
+_ALIAS = {
+    "list": ("llmgw.ctl.alias_list:alias_list", "All aliases."),
+    "set": ("llmgw.ctl.alias_set:alias_set", "Let clients ask models under another name, by weight."),
+    "remove": ("llmgw.ctl.alias_remove:alias_remove", "Remove an alias."),
+}
 _REPLICA = {
     "list": ("llmgw.ctl.replica_list:replica_list", "All replicas with their restarts."),
     "logs": ("llmgw.ctl.replica_logs:replica_logs", "The end of a replica's engine log."),
@@ -77,6 +82,7 @@ _GUARD_JUDGE = {
         "status": ("llmgw.ctl.status:status", "The whole fleet in one answer."),
         "node": ("llmgw.ctl.main:node", "Nodes."),
         "model": ("llmgw.ctl.main:model", "Models."),
+        "alias": ("llmgw.ctl.main:alias", "Aliases: other names of models."),
         "replica": ("llmgw.ctl.main:replica", "Replicas."),
         "key": ("llmgw.ctl.main:key", "API keys of clients."),
         "token": ("llmgw.ctl.main:token", "Tokens of operators."),
@@ -116,6 +122,11 @@ def node() -> None:
 @click.group(cls=LazyGroup, commands_from=_MODEL)
 def model() -> None:
     """Models: what clients name in a request."""
+
+
+@click.group(cls=LazyGroup, commands_from=_ALIAS)
+def alias() -> None:
+    """Aliases: other names under which clients ask models."""
 
 
 @click.group(cls=LazyGroup, commands_from=_REPLICA)

@@ -31,6 +31,8 @@ class RequestLine(Value, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float | None = None
     route: str | None = None
     model: str | None = None
+    alias: str | None = None
+    """What the client asked, where that is no model's own name."""
     key: str | None = None
     replica: str | None = None
     first_token_s: float | None = None
@@ -67,6 +69,7 @@ class AccessLog:
             seconds=round(now - call.started_at, 6),
             route=call.label or None,
             model=call.model,
+            alias=call.alias,
             key=call.key,
             replica=call.replica,
             first_token_s=None if first is None else round(first - call.started_at, 6),

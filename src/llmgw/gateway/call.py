@@ -31,6 +31,7 @@ class Call:
     """A request and how it fares."""
 
     __slots__ = (
+        "alias",
         "coverage",
         "ended_at",
         "exchange",
@@ -63,6 +64,8 @@ class Call:
         self.project: str | None = None
         self.model: str | None = None
         """Set once the model is known to exist: clients must not choose the labels of metrics."""
+        self.alias: str | None = None
+        """What the client asked, where that is no model's own name."""
         self.replica: str | None = None
         self.place: Place | None = None
         """At the replica that was asked last."""

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from types import ModuleType
 
 from llmgw.gateway.access_log import AccessLog
-from llmgw.gateway.ask import refuse_role
+from llmgw.gateway.aliased import Aliased
+from llmgw.gateway.ask import Ask, refuse_role
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.call import CLIENT_LEFT, Call, RequestIds
 from llmgw.gateway.decode import check_type
@@ -14,7 +16,7 @@ from llmgw.gateway.errors import ApiError, model_not_found
 from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
-from llmgw.gateway.routes_view import LiveView
+from llmgw.gateway.routes_view import LiveRoute, LiveView
 from llmgw.gateway.surfaces import chat, completions, count_tokens, embeddings, messages, models, moderations
 from llmgw.gateway.surfaces.translated import TranslatedExchange, TranslatedSurface
 from llmgw.gateway.token_counter import TokenCounter
@@ -27,6 +29,8 @@ _TRANSLATED: dict[str, TranslatedSurface] = {messages.PATH: messages, count_toke
 _JSON = [(b"content-type", b"application/json")]
 _HEALTH = "/healthz"
 _READS = ("GET", "HEAD")
+
+_Answer = Callable[[Call, Ask, LiveRoute], Awaitable[None]]
 
 log = logs.get(__name__)
 
@@ -114,8 +118,12 @@ class Handler:
     async def _generate(self, call: Call, surface: ModuleType | TranslatedSurface) -> None:
         ask = surface.read(call.exchange.request.body)
         route = self._view.route(ask.model)
+        answer: _Answer = self._dispatcher.run
+        others: tuple[str, ...] = ()
         if route is None:
-            raise model_not_found(ask.model)
+            aliased = self._aliased(call, ask.model)
+            route, answer, others = aliased.first, aliased.run, aliased.others
+            call.alias = ask.model
         call.model = route.model
         if not self._any_role:
             refuse_role(route, surface.ROLES, surface.PATH)
@@ -123,11 +131,17 @@ class Handler:
             tokens = await self._token_counter.count(call, route)
             call.respond(200, _JSON, count_tokens.answer(tokens))
             return
-        rules = self._guard.rules(call, route.model)
+        rules = self._guard.rules(call, route.model, others if call.alias is None else (call.alias, *others))
         if rules is None:
-            await self._dispatcher.run(call, ask, route)
+            await answer(call, ask, route)
         else:
-            await self._guard.run(call, ask, route, surface=surface, rules=rules, answer=self._dispatcher.run)
+            await self._guard.run(call, ask, route, surface=surface, rules=rules, others=others, answer=answer)
+
+    def _aliased(self, call: Call, name: str) -> Aliased:
+        alias = self._view.alias(name)
+        if alias is None:
+            raise model_not_found(name)
+        return Aliased(alias, call.exchange.request, self._view, self._dispatcher)
 
     def _crashed(self, call: Call) -> None:
         call.status = 500

@@ -21,10 +21,11 @@ class Place:
     failed, retried, cancelled, or cancelled in the very moment it was granted.
     """
 
-    __slots__ = ("_ahead", "_at", "_leave", "_open", "_own", "believed", "news", "prompt", "target")
+    __slots__ = ("_ahead", "_at", "_layers", "_leave", "_open", "_own", "believed", "news", "prompt", "target")
 
     def __init__(self, target: Target, prompt: Prompt, leave: "Callable[[Place], None]") -> None:
-        depth = target.cache.depth(prompt.chain)
+        self._layers = target.cache.layers(prompt.chain)
+        depth = self._layers[-1][0] if self._layers else 0
         self.news = target.cache.add(prompt.chain)
         """The replica was not given this very prompt a moment ago."""
         self.target = target
@@ -76,4 +77,5 @@ class Place:
         if self.believed is None or not meter.cached_known or not meter.prompt:
             return
         if len(self.prompt.chain) >= TELLING_BLOCKS:
-            self.target.cache.told(believed=self.believed, cached=meter.cached / meter.prompt)
+            share = meter.cached / meter.prompt
+            self.target.cache.told(self._layers, size=len(self.prompt.chain), cached=share)

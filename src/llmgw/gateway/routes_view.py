@@ -1,7 +1,7 @@
 """The routing view: deltas folded into it, and its live form in a worker, where replicas carry their load."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -10,6 +10,7 @@ from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.guard.policies import LivePolicies
 from llmgw.gateway.permits import Pool
 from llmgw.relay.upstream import Endpoint
+from llmgw.schema.alias import Alias
 from llmgw.schema.door import HTTPS
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.link import ViewDelta
@@ -46,6 +47,7 @@ def with_snapshot(view: View | None, snapshot: View) -> View:
         routes=snapshot.routes or view.routes,
         keys=snapshot.keys or view.keys,
         policies=snapshot.policies or view.policies,
+        aliases=snapshot.aliases or view.aliases,
         peers=snapshot.peers or view.peers,
     )
 
@@ -230,6 +232,7 @@ class LiveView:
         self._authenticator = authenticator
         self._policies = policies
         self._routes: dict[str, LiveRoute] = {}
+        self._aliases: dict[str, Alias] = {}
         self._list: bytes | None = None
         self._by_id: dict[str, list[Target]] = {}
         self._elsewhere: Mapping[str, int] = {}
@@ -255,6 +258,9 @@ class LiveView:
             self._authenticator.update(view.keys)
         if view.policies is not None and self._policies is not None:
             self._policies.take(view.policies)
+        if view.aliases is not None:
+            self._aliases = {alias.name: alias for alias in view.aliases.aliases}
+            self._list = None
 
     def take_delta(self, delta: ViewDelta) -> None:
         """Take over what changed; the master saw to it that it follows."""
@@ -267,6 +273,14 @@ class LiveView:
         """Find a model."""
         return self._routes.get(model)
 
+    def alias(self, name: str) -> Alias | None:
+        """Find an alias; a model's own name goes first."""
+        return self._aliases.get(name)
+
+    def names(self) -> Collection[str]:
+        """Name all models, their aliases left out."""
+        return self._routes.keys()
+
     def targets(self) -> Iterator[Target]:
         """Give all replicas."""
         for route in self._routes.values():
@@ -275,12 +289,16 @@ class LiveView:
     def model(self, name: str) -> ModelObject | None:
         """Describe one model to clients."""
         route = self._routes.get(name)
-        return ModelObject(id=name, created=route.created) if route else None
+        if route is not None:
+            return ModelObject(id=name, created=route.created)
+        alias = self._aliases.get(name)
+        return ModelObject(id=name, created=int(alias.changed_at.timestamp())) if alias is not None else None
 
     def model_list(self) -> bytes:
         """Describe all models to clients, encoded once per view."""
         if self._list is None:
-            data = tuple(ModelObject(id=name, created=self._routes[name].created) for name in sorted(self._routes))
+            names = sorted(self._routes.keys() | self._aliases.keys())
+            data = tuple(model for name in names if (model := self.model(name)) is not None)
             self._list = msgspec.json.encode(ModelList(data=data))
         return self._list
 

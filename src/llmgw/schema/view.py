@@ -1,5 +1,6 @@
 """The routing view: all a gateway needs to serve `/v1`, in sections with versions of their own."""
 
+from llmgw.schema.alias import Alias
 from llmgw.schema.engine import EngineKind
 from llmgw.schema.guard.judge import JudgeFamily
 from llmgw.schema.guard.policy import StoredPolicy
@@ -83,6 +84,13 @@ class PoliciesSection(Value, frozen=True, kw_only=True):
     judges: tuple[JudgeEntry, ...] = ()
 
 
+class AliasesSection(Value, frozen=True, kw_only=True):
+    """Other names of models."""
+
+    version: int
+    aliases: tuple[Alias, ...] = ()
+
+
 class Peer(Value, frozen=True, kw_only=True):
     """Another gateway master."""
 
@@ -105,6 +113,7 @@ class View(Value, frozen=True, kw_only=True):
     routes: RoutesSection | None = None
     keys: KeysSection | None = None
     policies: PoliciesSection | None = None
+    aliases: AliasesSection | None = None
     peers: PeersSection | None = None
 
 

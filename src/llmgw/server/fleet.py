@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -10,22 +11,8 @@ from llmgw.core.demand import ModelLoad
 from llmgw.core.guard.judge_evidence import needed_judges
 from llmgw.core.observing import observing
 from llmgw.core.snapshot import Snapshot
-from llmgw.ports import (
-    Clock,
-    DeleteEnrolment,
-    DeleteJoinToken,
-    DeletePolicy,
-    FleetRows,
-    PutAdminToken,
-    PutApiKey,
-    PutEnrolment,
-    PutJoinToken,
-    PutPolicy,
-    PutSetting,
-    ReplaceAll,
-    Store,
-    Write,
-)
+from llmgw.ports import Clock, FleetRows, ReplaceAll, Store, Write
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Observing
 from llmgw.schema.demand import MetricSample, ModelDemand
 from llmgw.schema.errors import LlmgwError, NoLeader, StoreFull, StoreUnavailable
@@ -42,6 +29,7 @@ from llmgw.server.fleet_sources import Lease, LogSource, MemberSource
 from llmgw.server.fold import fold, ordered
 from llmgw.server.live import Live, LiveNodes
 from llmgw.server.observe import Observer
+from llmgw.server.registers import Registers
 from llmgw.server.surroundings import Surroundings
 
 HASH_KEY_SETTING = "hash_key"
@@ -49,6 +37,8 @@ HASH_KEY_SETTING = "hash_key"
 
 FULL_TOLD_S = 60.0
 """How long a write that found no room is told of when no other was tried since."""
+
+V = TypeVar("V")
 
 Decide = Callable[[FleetRows], Sequence[Write]]
 SlowDecide = Callable[[FleetRows], Awaitable[Sequence[Write]]]
@@ -84,12 +74,7 @@ class Fleet:
         self._members = members
         self.surroundings = surroundings or Surroundings()
         self._rows = FleetRows()
-        self._api_keys: dict[str, ApiKey] = {}
-        self._admin_tokens: dict[str, AdminToken] = {}
-        self._join_tokens: dict[str, JoinToken] = {}
-        self._enrolments: dict[str, Enrolment] = {}
-        self._policies: dict[str, StoredPolicy] = {}
-        self._settings: dict[str, str] = {}
+        self._registers = Registers()
         self._writing = asyncio.Lock()
         self._changing: set[asyncio.Future[None]] = set()
         self._doubt = True
@@ -126,41 +111,46 @@ class Fleet:
     @property
     def api_keys(self) -> tuple[ApiKey, ...]:
         """All client keys, revoked ones included, by id."""
-        return tuple(self._api_keys[key_id] for key_id in sorted(self._api_keys))
+        return _in_order(self._registers.api_keys)
 
     @property
     def admin_tokens(self) -> tuple[AdminToken, ...]:
         """All operators' tokens, revoked ones included, by id."""
-        return tuple(self._admin_tokens[token_id] for token_id in sorted(self._admin_tokens))
+        return _in_order(self._registers.admin_tokens)
 
     @property
     def join_tokens(self) -> tuple[JoinToken, ...]:
         """Join tokens that were not forgotten yet, by id."""
-        return tuple(self._join_tokens[token_id] for token_id in sorted(self._join_tokens))
+        return _in_order(self._registers.join_tokens)
 
     def enrolment(self, identity: Identity) -> Enrolment | None:
         """Give when a machine joined; `None` when it never did, or was removed."""
-        return self._enrolments.get(f"{identity.part}/{identity.name}")
+        return self._registers.enrolments.get(f"{identity.part}/{identity.name}")
+
+    @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Aliases of models, by name."""
+        return _in_order(self._registers.aliases)
 
     @property
     def policies(self) -> tuple[StoredPolicy, ...]:
         """Policies of the guardrails, by name."""
-        return tuple(self._policies[name] for name in sorted(self._policies))
+        return _in_order(self._registers.policies)
 
     @property
     def hash_key(self) -> bytes:
         """Give the cluster's key for keyed hashes; empty until a leader has made it: then no secret is right."""
-        return bytes.fromhex(self._settings.get(HASH_KEY_SETTING, ""))
+        return bytes.fromhex(self._registers.settings.get(HASH_KEY_SETTING, ""))
 
     @property
     def settings(self) -> dict[str, str]:
         """The cluster's settings."""
-        return dict(self._settings)
+        return dict(self._registers.settings)
 
     @property
     def observing(self) -> Observing | None:
         """Say why nothing is ordered after a restore; `None` when all goes its normal way."""
-        return observing(self._settings)
+        return observing(self._registers.settings)
 
     @property
     def gateways(self) -> tuple[GatewayLive, ...]:
@@ -312,7 +302,8 @@ class Fleet:
                 self._doubt = True
                 await self._load()
             else:
-                self._fold(writes)
+                self._rows = fold(self._rows, writes)
+                self._registers.fold(writes)
         self.changes.notify()
         self.wake()
 
@@ -320,19 +311,10 @@ class Fleet:
         fence = self._lease.fence()
         with self._noting_failure():
             version = await self._store.load_version()
-            settings = await self._store.load_settings()
-            tokens = await self._store.load_admin_tokens()
-            trust = await self._store.load_trust()
-            policies = await self._store.load_policies()
-            keys = await self._store.load_keys()
+            registers = await Registers.load(self._store)
             rows = await self._store.load_fleet()
         self._rows = ordered(rows)
-        self._settings = settings
-        self._admin_tokens = {token.id: token for token in tokens}
-        self._api_keys = {key.id: key for key in keys}
-        self._join_tokens = {token.id: token for token in trust.tokens}
-        self._enrolments = {enrolment.id: enrolment for enrolment in trust.enrolments}
-        self._policies = {stored.policy.name: stored for stored in policies}
+        self._registers = registers
         self._version = version
         self._epoch = None if fence is None else fence.epoch
         self._doubt = False
@@ -359,30 +341,9 @@ class Fleet:
             raise _refusal(self._lease.status())
         return fence
 
-    def _fold(self, writes: Sequence[Write]) -> None:  # noqa: C901 - a table of writes, one line each
-        self._rows = fold(self._rows, writes)
-        for write in writes:
-            match write:
-                case PutApiKey(key=key):
-                    self._api_keys[key.id] = key
-                case PutAdminToken(token=token):
-                    self._admin_tokens[token.id] = token
-                case PutJoinToken(token=join_token):
-                    self._join_tokens[join_token.id] = join_token
-                case DeleteJoinToken(id=join_token_id):
-                    self._join_tokens.pop(join_token_id, None)
-                case PutEnrolment(enrolment=enrolment):
-                    self._enrolments[enrolment.id] = enrolment
-                case DeleteEnrolment(id=enrolment_id):
-                    self._enrolments.pop(enrolment_id, None)
-                case PutPolicy(policy=policy):
-                    self._policies[policy.policy.name] = policy
-                case DeletePolicy(name=name):
-                    self._policies.pop(name, None)
-                case PutSetting(name=name, value=value):
-                    self._settings[name] = value
-                case _:
-                    pass
+
+def _in_order(table: Mapping[str, V]) -> tuple[V, ...]:
+    return tuple(table[name] for name in sorted(table))
 
 
 def _refusal(status: LeaseStatus) -> LlmgwError:

@@ -17,6 +17,7 @@ from llmgw.link.frames import MAX_FRAME, FrameError, pack, read_frame
 from llmgw.link.identity import Holder, holder_of
 from llmgw.link.messages import Messages
 from llmgw.ports import Clock, FleetRows
+from llmgw.schema.alias import Alias
 from llmgw.schema.guard.policy import StoredPolicy
 from llmgw.schema.identity import Identity, Part
 from llmgw.schema.join import Declined, Joined, Renew
@@ -33,7 +34,7 @@ from llmgw.schema.link import (
     ViewDelta,
     ViewSnapshot,
 )
-from llmgw.schema.view import KeysSection, Peer, PeersSection, PoliciesSection, RoutesSection, View
+from llmgw.schema.view import AliasesSection, KeysSection, Peer, PeersSection, PoliciesSection, RoutesSection, View
 from llmgw.server.changes import Changes
 from llmgw.server.demand import DemandBoard, GatewayLive
 from llmgw.server.gateway_gate import GatewayGate
@@ -76,6 +77,10 @@ class FleetView(Protocol):
         """All policies of the guardrails."""
 
     @property
+    def aliases(self) -> tuple[Alias, ...]:
+        """Other names of models."""
+
+    @property
     def hash_key(self) -> bytes:
         """The cluster's key for keyed hashes; empty until there is one."""
 
@@ -115,6 +120,7 @@ class Hub:
         self._routes: RoutesSection | None = None
         self._keys: KeysSection | None = None
         self._policies: PoliciesSection | None = None
+        self._aliases: AliasesSection | None = None
         self._directory = directory
         self._peers: PeersSection | None = None
         self._reachable: dict[str, Peer] = {}
@@ -164,7 +170,12 @@ class Hub:
         if self._routes is None:
             return None
         return View(
-            source=self._source, routes=self._routes, keys=self._keys, policies=self._policies, peers=self._peers
+            source=self._source,
+            routes=self._routes,
+            keys=self._keys,
+            policies=self._policies,
+            aliases=self._aliases,
+            peers=self._peers,
         )
 
     def reachable(self) -> tuple[Peer, ...]:
@@ -176,7 +187,14 @@ class Hub:
             return
         for stream in self._streams:
             stream.look()
-        if self._refresh_routes() | self._refresh_keys() | self._refresh_policies() | self._refresh_peers():
+        refreshed = (
+            self._refresh_routes(),
+            self._refresh_keys(),
+            self._refresh_policies(),
+            self._refresh_aliases(),
+            self._refresh_peers(),
+        )
+        if any(refreshed):
             for stream in self._streams:
                 stream.woken.set()
 
@@ -206,6 +224,13 @@ class Hub:
             return False
         version = 1 if before is None else before.version + 1
         self._policies = PoliciesSection(version=version, policies=policies, judges=judges)
+        return True
+
+    def _refresh_aliases(self) -> bool:
+        found, before = self._fleet.aliases, self._aliases
+        if before is not None and found == before.aliases:
+            return False
+        self._aliases = AliasesSection(version=1 if before is None else before.version + 1, aliases=found)
         return True
 
     def _refresh_peers(self) -> bool:
@@ -351,8 +376,9 @@ def _delta(before: View, after: View) -> ViewDelta:
         )
     keys = after.keys if after.keys != before.keys else None
     policies = after.policies if after.policies != before.policies else None
+    aliases = after.aliases if after.aliases != before.aliases else None
     peers = after.peers if after.peers != before.peers else None
-    sections = View(source=after.source, keys=keys, policies=policies, peers=peers)
+    sections = View(source=after.source, keys=keys, policies=policies, aliases=aliases, peers=peers)
     return ViewDelta(routes=changed, view=None if sections == View(source=after.source) else sections)
 
 

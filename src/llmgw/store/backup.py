@@ -10,6 +10,7 @@ from sqlalchemy import Connection, MetaData, Table, create_engine, delete, inser
 from sqlalchemy.exc import SQLAlchemyError
 
 from llmgw.core.backup import too_new
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Cell, Content, Row
 from llmgw.schema.errors import InvalidInput, StoreError
 from llmgw.schema.event import Event
@@ -40,6 +41,7 @@ KINDS: Mapping[str, type[Value]] = {
     "join_tokens": JoinToken,
     "enrolments": Enrolment,
     "policies": StoredPolicy,
+    "aliases": Alias,
     "events": Event,
 }
 """What the column `body` of each table holds."""

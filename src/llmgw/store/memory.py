@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from llmgw.ports import (
     AppendEvent,
     Clock,
+    DeleteAlias,
     DeleteEnrolment,
     DeleteJoinToken,
     DeleteModel,
@@ -20,6 +21,7 @@ from llmgw.ports import (
     DeleteReplica,
     FleetRows,
     PutAdminToken,
+    PutAlias,
     PutApiKey,
     PutEnrolment,
     PutJoinToken,
@@ -32,6 +34,7 @@ from llmgw.ports import (
     ReplaceAll,
     Write,
 )
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Content, Row
 from llmgw.schema.errors import Fenced, StoreError, StoreUnavailable
 from llmgw.schema.event import Event
@@ -89,6 +92,10 @@ class MemoryStore:
     async def load_policies(self) -> tuple[StoredPolicy, ...]:
         """Read the policies of the guardrails, by name."""
         return await self._rows.run("load_policies", lambda rows: _by_id(rows.tables.policies))
+
+    async def load_aliases(self) -> tuple[Alias, ...]:
+        """Read the aliases of models, by name."""
+        return await self._rows.run("load_aliases", lambda rows: _by_id(rows.tables.aliases))
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""
@@ -207,6 +214,7 @@ class _Tables:
     join_tokens: dict[str, JoinToken] = field(default_factory=dict)
     enrolments: dict[str, Enrolment] = field(default_factory=dict)
     policies: dict[str, StoredPolicy] = field(default_factory=dict)
+    aliases: dict[str, Alias] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     events: dict[int, Event] = field(default_factory=dict)
     last_seq: int = 0
@@ -261,6 +269,10 @@ class _Tables:
                 self.policies[policy.policy.name] = policy
             case DeletePolicy(name=name):
                 self.policies.pop(name, None)
+            case PutAlias(alias=alias):
+                self.aliases[alias.name] = alias
+            case DeleteAlias(name=name):
+                self.aliases.pop(name, None)
             case PutSetting(name=name, value=value):
                 self.settings[name] = value
             case AppendEvent(event=event):

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
 from llmgw.ports import FleetRows, ReplaceAll, Write
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Content
 from llmgw.schema.errors import InvalidInput
 from llmgw.schema.event import Event
@@ -83,6 +84,10 @@ class SqlStore:
     async def load_policies(self) -> tuple[StoredPolicy, ...]:
         """Read the policies of the guardrails, by name."""
         return await self._calls.run("load_policies", statements.load_policies, write=False)
+
+    async def load_aliases(self) -> tuple[Alias, ...]:
+        """Read the aliases of models, by name."""
+        return await self._calls.run("load_aliases", statements.load_aliases, write=False)
 
     async def load_settings(self) -> dict[str, str]:
         """Read the cluster settings."""

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from llmgw.ports import (
     AppendEvent,
+    DeleteAlias,
     DeleteEnrolment,
     DeleteJoinToken,
     DeleteModel,
@@ -18,6 +19,7 @@ from llmgw.ports import (
     DeleteReplica,
     FleetRows,
     PutAdminToken,
+    PutAlias,
     PutApiKey,
     PutEnrolment,
     PutJoinToken,
@@ -30,6 +32,7 @@ from llmgw.ports import (
     ReplaceAll,
     Write,
 )
+from llmgw.schema.alias import Alias
 from llmgw.schema.errors import Fenced
 from llmgw.schema.event import Event
 from llmgw.schema.guard.policy import StoredPolicy
@@ -80,6 +83,11 @@ def load_trust(connection: Connection) -> Trust:
 def load_policies(connection: Connection) -> tuple[StoredPolicy, ...]:
     """Read the policies of the guardrails."""
     return _all(connection, tables.policies, StoredPolicy)
+
+
+def load_aliases(connection: Connection) -> tuple[Alias, ...]:
+    """Read the aliases of models."""
+    return _all(connection, tables.aliases, Alias)
 
 
 def load_settings(connection: Connection) -> dict[str, str]:
@@ -194,6 +202,10 @@ def _rows(write: Write) -> tuple[tuple[Table, str, _Row], ...]:  # noqa: C901, P
             return ((tables.policies, policy.policy.name, _body(policy)),)
         case DeletePolicy(name=name):
             return ((tables.policies, name, None),)
+        case PutAlias(alias=alias):
+            return ((tables.aliases, alias.name, _body(alias)),)
+        case DeleteAlias(name=name):
+            return ((tables.aliases, name, None),)
         case PutSetting(name=name, value=value):
             return ((tables.settings, name, {"value": value}),)
         case AppendEvent() | ReplaceAll():

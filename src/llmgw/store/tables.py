@@ -22,6 +22,7 @@ control_planes = _values("control_planes")
 join_tokens = _values("join_tokens")
 enrolments = _values("enrolments")
 policies = _values("policies")
+aliases = _values("aliases")
 settings = Table("settings", metadata, Column("id", String, primary_key=True), Column("value", String, nullable=False))
 events = Table(
     "events",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from llmgw.ports import FleetRows, LeaderStore, Write
+from llmgw.schema.alias import Alias
 from llmgw.schema.backup import Content
 from llmgw.schema.event import Event
 from llmgw.schema.guard.policy import StoredPolicy
@@ -46,6 +47,10 @@ class FaultyStore:
     async def load_policies(self) -> tuple[StoredPolicy, ...]:
         """Read the policies."""
         return await self._store.load_policies()
+
+    async def load_aliases(self) -> tuple[Alias, ...]:
+        """Read the aliases."""
+        return await self._store.load_aliases()
 
     async def load_settings(self) -> dict[str, str]:
         """Read the settings."""

@@ -72,6 +72,16 @@ def test_a_streamed_chat_gives_the_same_text_and_usage_only_when_asked(client):
     assert all(chunk.choices for chunk in unasked)
 
 
+def test_a_model_answers_under_an_alias_as_soon_as_it_is_set(up, client):
+    up.ctl("alias", "set", "team/chat", DEMO)
+    up.wait_for(lambda: "team/chat" in [model.id for model in client.models.list()], timeout=30, what="the alias")
+    answer = client.chat.completions.create(model="team/chat", messages=QUESTION, temperature=0, max_tokens=20)
+    assert "Paris" in answer.choices[0].message.content
+    assert answer.model == DEMO
+    assert DEMO in up.llmgw("ctl", "alias", "list").stdout
+    up.ctl("alias", "remove", "team/chat")
+
+
 def test_anthropics_client_gets_the_same_answer_plain_and_streamed_and_the_tokens_it_counted_before(up, client):
     chat = client.chat.completions.create(model=DEMO, messages=QUESTION, temperature=0, max_tokens=20)
     ask = {"model": DEMO, "messages": QUESTION, "max_tokens": 20, "extra_body": {"temperature": 0}}

@@ -53,36 +53,71 @@ def test_the_least_recently_used_is_forgotten_and_what_is_used_again_stays():
     assert len(cache) <= 2 * LEAST_BLOCKS
 
 
-def test_an_engine_that_has_less_than_believed_is_believed_to_hold_less_and_more_in_the_other_case():
+def told(cache, asked, *, cached):
+    cache.told(cache.layers(asked), size=len(asked), cached=cached)
+
+
+def test_an_engine_that_lacks_what_it_should_have_cannot_hold_what_came_after_it():
+    cache = BelievedCache(10_000)
+    asked = chain(*range(10))
+    cache.add(asked)
+    for number in range(10, 110):
+        cache.add(chain(number, number))
+    told(cache, asked, cached=1.0)
+    assert cache.blocks == 10_000
+    told(cache, asked, cached=0.5)
+    assert cache.blocks == 10_000 - (10_000 - 210) * 0.25
+    for _ in range(60):
+        told(cache, asked, cached=0.5)
+    assert 200 <= cache.blocks < 220
+
+
+def test_what_is_missing_is_known_by_its_age_and_never_makes_a_cache_larger():
+    cache = BelievedCache(400)
+    asked = chain(*range(10))
+    cache.add(asked)
+    for number in range(10, 60):
+        cache.add(chain(number, number))  # 100 blocks: a generation is full
+    cache.add(asked[:4])
+    (young, held), (old, all_held) = cache.layers(asked)
+    assert (young, old) == (4, 10)
+    assert held == 14
+    assert all_held == held + 100
+    before = cache.blocks
+    told(cache, asked, cached=0.8)
+    assert cache.blocks == before - (before - all_held) * 0.25
+    told(cache, asked, cached=0.1)
+    assert cache.blocks < before - (before - all_held) * 0.25
+
+
+def test_a_cache_that_has_more_than_it_should_is_believed_larger():
     cache = BelievedCache(1000)
-    cache.told(believed=0.9, cached=0.5)
-    assert cache.blocks == 950
-    cache.told(believed=0.5, cached=0.55)
-    assert cache.blocks == 950
-    cache.told(believed=0.2, cached=0.9)
-    assert cache.blocks == 997.5
+    told(cache, chain(1, 2, 3), cached=0.9)
+    assert cache.blocks == 1050
 
 
 def test_a_cache_that_holds_nothing_of_what_it_should_time_after_time_is_taken_for_empty():
     cache = BelievedCache()
-    cache.add(chain(1, 2, 3))
+    asked = chain(1, 2, 3)
+    cache.add(asked)
     for _ in range(LOST - 1):
-        cache.told(believed=1.0, cached=0.0)
-    cache.told(believed=1.0, cached=1.0)
+        told(cache, asked, cached=0.0)
+    told(cache, asked, cached=1.0)
     for _ in range(LOST - 1):
-        cache.told(believed=1.0, cached=0.0)
-    assert cache.depth(chain(1, 2, 3)) == 3
-    cache.told(believed=1.0, cached=0.0)
-    assert cache.depth(chain(1, 2, 3)) == 0
+        told(cache, asked, cached=0.0)
+    assert cache.depth(asked) == 3
+    told(cache, asked, cached=0.0)
+    assert cache.depth(asked) == 0
 
 
 def test_belief_has_bounds_both_ways():
     cache = BelievedCache(100)
     for _ in range(1000):
-        cache.told(believed=0.0, cached=1.0)
+        told(cache, chain(1, 2), cached=1.0)
     assert cache.blocks == prefix.MOST_BLOCKS
+    cache.add(chain(1, 2))
     for _ in range(1000):
-        cache.told(believed=1.0, cached=0.1)
+        told(cache, chain(1, 2), cached=0.4)
     assert cache.blocks == LEAST_BLOCKS
 
 

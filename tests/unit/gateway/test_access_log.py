@@ -17,6 +17,7 @@ async def test_lines_are_collected_and_written_whole():
         first_token_at=1.25,
         label="chat",
         model="m",
+        alias=None,
         key="lk_ABCDEFGH",
         replica="r1",
         retries=0,

@@ -38,7 +38,7 @@ class Bench:
         those = rule_set(*rules)
         ledger = Ledger(those, 1)
         conversation = chat_conversation({"messages": [{"role": "user", "content": text}]})
-        scan = InputScan(those, conversation, "chat", ledger)
+        scan = InputScan(those, conversation, ("chat",), ledger)
         await self.judging.judge_input(scan)
         return scan, ledger.coverage()
 
@@ -111,7 +111,7 @@ async def test_only_rules_that_hold_keep_a_request_waiting(bench, engine):
     answered = []
     those = rule_set(rule(name="block"), rule(name="flag", action=Action.FLAG, timeout_s=6.0))
     conversation = chat_conversation({"messages": [{"role": "user", "content": "hi"}]})
-    scan = InputScan(those, conversation, "chat", Ledger(those, 1))
+    scan = InputScan(those, conversation, ("chat",), Ledger(those, 1))
     await bench.judging.judge_input(scan, answered=lambda: answered.append(scan.waits))
     assert answered[-1] is False
     assert engine.counts.started == 2

@@ -31,6 +31,7 @@ class Fleet:
         self.rows = FleetRows()
         self.api_keys = ()
         self.policies = ()
+        self.aliases = ()
         self.hash_key = b""
 
 

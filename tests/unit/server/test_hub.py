@@ -54,6 +54,7 @@ class FleetStub:
         self.api_keys = ()
         self.hash_key = b""
         self.policies = ()
+        self.aliases = ()
 
     def set(self, **values):
         for name, value in values.items():

@@ -23,7 +23,7 @@ def judged(view):
 
 def of_input(conversation):
     rules = rule_set(rule())
-    scan = InputScan(rules, conversation, "chat", Ledger(rules, 1))
+    scan = InputScan(rules, conversation, ("chat",), Ledger(rules, 1))
     for question in scan.questions(lambda court: 7000):
         scan.answer(question, question.rules[0], judged(question.view))
     return scan.decision.outcome

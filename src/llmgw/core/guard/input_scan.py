@@ -39,7 +39,7 @@ class Question(NamedTuple):
 class InputScan:
     """What is found in one request. Rules without a judge have answered when it is made."""
 
-    def __init__(self, rules: RuleSet, conversation: Conversation, model: str, ledger: Ledger) -> None:
+    def __init__(self, rules: RuleSet, conversation: Conversation, models: tuple[str, ...], ledger: Ledger) -> None:
         self._rules = rules
         self._conversation = conversation
         self._ledger = ledger
@@ -51,7 +51,7 @@ class InputScan:
         self.rejected: tuple[Unscanned, ...] = ()
         """Parts that cannot be scanned where a policy does not let those pass: the decision is to block then."""
         for rule in rules.input:
-            self._look(rule, model)
+            self._look(rule, models)
         if any(reads_text(rule) for rule in rules.input):
             self._miss([Unscanned(stage=Stage.INPUT, where=one.where, why=one.why) for one in conversation.unreadable])
 
@@ -95,17 +95,17 @@ class InputScan:
         unanswered.discard(rule)
         self._note(rule, verdict, question.view.characters, milliseconds, version)
 
-    def _look(self, rule: BoundRule, model: str) -> None:
-        for found, characters in self._plain(rule, model):
+    def _look(self, rule: BoundRule, models: tuple[str, ...]) -> None:
+        for found, characters in self._plain(rule, models):
             self._ledger.due(rule, Stage.INPUT)
             self._note(rule, found, characters)
             if effect(rule.rule, found) is Effect.REDACT and rule not in self.redacting:
                 self.redacting.append(rule)
 
-    def _plain(self, rule: BoundRule, model: str) -> Iterator[tuple[Verdict, int]]:
+    def _plain(self, rule: BoundRule, models: tuple[str, ...]) -> Iterator[tuple[Verdict, int]]:
         conversation = self._conversation
         if rule.rule.allow_models is not None:
-            yield model_verdict(rule.rule.allow_models, model), len(model)
+            yield model_verdict(rule.rule.allow_models, models), len(models[0])
         elif rule.rule.limits is not None:
             size = Size(characters=conversation.characters, messages=conversation.messages, tools=conversation.tools)
             yield input_verdict(rule.rule.limits, size), size.characters

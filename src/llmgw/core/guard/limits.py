@@ -54,9 +54,9 @@ def shape_verdict(limits: Limits, answer: str) -> Verdict:
     return safe() if told is None else _beyond("json_schema", told)
 
 
-def model_verdict(allowed: Collection[str], model: str) -> Verdict:
-    """Judge a request by the model it asks."""
-    if model in allowed:
+def model_verdict(allowed: Collection[str], models: Collection[str]) -> Verdict:
+    """Judge a request by the models that may answer it."""
+    if set(models) <= set(allowed):
         return safe()
     return _beyond("allow_models", "the model is none of those allowed here")
 

@@ -18,6 +18,8 @@ class Caller(NamedTuple):
     project: str | None
     key: str | None
     model: str
+    others: tuple[str, ...] = ()
+    """Models that may answer in its place: their rules count too, so that an alias is no way round them."""
 
 
 class BoundRule:
@@ -115,13 +117,17 @@ class RuleBook:
 
 def applies(stored: StoredPolicy, caller: Caller) -> bool:
     """Say whether a policy applies to a request."""
-    return _names(stored.policy.attach, caller) and not _names(stored.policy.exempt, caller)
+    policy = stored.policy
+    return any(
+        _names(policy.attach, caller, model) and not _names(policy.exempt, caller, model)
+        for model in (caller.model, *caller.others)
+    )
 
 
-def _names(attachment: Attachment | Literal["all"], caller: Caller) -> bool:
+def _names(attachment: Attachment | Literal["all"], caller: Caller, model: str) -> bool:
     if not isinstance(attachment, Attachment):
         return True
-    return caller.project in attachment.projects or caller.key in attachment.keys or caller.model in attachment.models
+    return caller.project in attachment.projects or caller.key in attachment.keys or model in attachment.models
 
 
 def _rejects(stored: StoredPolicy) -> bool:

@@ -54,9 +54,9 @@ class Guard:
         self._counters = counters
         self._audit = audit
 
-    def rules(self, call: Call, model: str) -> RuleSet | None:
-        """Give the rules that apply to a request; `None`: it passes as it is."""
-        return self._policies.rules(call.project, call.key, model)
+    def rules(self, call: Call, model: str, others: tuple[str, ...] = ()) -> RuleSet | None:
+        """Give the rules that apply to a request, whichever of the models answers; `None`: it passes as it is."""
+        return self._policies.rules(call.project, call.key, model, others)
 
     async def run(
         self,
@@ -66,6 +66,7 @@ class Guard:
         *,
         surface: Surface,
         rules: RuleSet,
+        others: tuple[str, ...] = (),
         answer: Callable[[Call, Ask, LiveRoute], Awaitable[None]],
     ) -> None:
         """Let `answer` answer the request under `rules`. Raises `ApiError` as it does, and for what is refused."""
@@ -75,7 +76,7 @@ class Guard:
             rules,
             surface.conversation(body),
             self._judging,
-            model=route.model,
+            models=(route.model, *others),
             version=self._policies.version,
             heard=lambda judge, reply: self.heard(call, judge, reply),
         )

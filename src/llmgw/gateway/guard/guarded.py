@@ -36,14 +36,14 @@ class Guarded:
         conversation: Conversation,
         judging: Judging,
         *,
-        model: str,
+        models: tuple[str, ...],
         version: int | None,
         heard: Callable[[str, JudgeReply], None],
     ) -> None:
         self.call = call
         self.rules = rules
         self.ledger = Ledger(rules, version)
-        self.input = InputScan(rules, conversation, model, self.ledger)
+        self.input = InputScan(rules, conversation, models, self.ledger)
         self.waits = any(rule.holds and rule.rule.judge is not None for rule in rules.input)
         """No byte may leave for the client: a rule that holds the request has not answered."""
         call.held = self.waits

@@ -38,11 +38,11 @@ class LivePolicies:
         self._wrong = wrong
         self._sick = frozenset(sick)
 
-    def rules(self, project: str | None, key: str | None, model: str) -> RuleSet | None:
-        """Give the rules that apply to a request; `None`: nothing does."""
+    def rules(self, project: str | None, key: str | None, model: str, others: tuple[str, ...]) -> RuleSet | None:
+        """Give the rules that apply to a request, whichever of the models answers; `None`: nothing does."""
         if not self._any:
             return None
-        return self._book.rules(Caller(project, key, model)) or None
+        return self._book.rules(Caller(project, key, model, others)) or None
 
     def family(self, judge: str) -> JudgeFamily | None:
         """Say which judge a model is; `None`: none that anybody knows."""

@@ -15,7 +15,19 @@ from llmgw.schema.key import AdminRole
 from llmgw.server.fleet import Fleet
 from llmgw.server.hand_over import HandingOver
 from llmgw.server.history import KeptHistory
-from llmgw.server.http import backup, control_planes, guard, join_tokens, keys, models, nodes, openapi, replicas, tokens
+from llmgw.server.http import (
+    aliases,
+    backup,
+    control_planes,
+    guard,
+    join_tokens,
+    keys,
+    models,
+    nodes,
+    openapi,
+    replicas,
+    tokens,
+)
 from llmgw.server.http import fleet as fleet_routes
 from llmgw.server.http.auth import authorize
 from llmgw.server.http.context import Context
@@ -32,6 +44,7 @@ ROUTES: tuple[TypedRoute, ...] = (
     *fleet_routes.ROUTES,
     *nodes.ROUTES,
     *models.ROUTES,
+    *aliases.ROUTES,
     *replicas.ROUTES,
     *keys.ROUTES,
     *control_planes.ROUTES,

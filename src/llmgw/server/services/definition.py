@@ -61,7 +61,7 @@ def scaled(model: Model, replicas: int) -> Model:
 
 def checked(model: Model) -> Model:
     """Give the model back, or raise `InvalidInput` naming the field and what is allowed."""
-    _check_name(model.name)
+    check_name(model.name)
     _check_source(model.source)
     if not 0 <= model.min <= MAX_REPLICAS:
         raise InvalidInput(f"min must be between 0 and {MAX_REPLICAS}", field="min", allowed=(f"0..{MAX_REPLICAS}",))
@@ -81,7 +81,8 @@ def checked(model: Model) -> Model:
     return model
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise `InvalidInput` for a name that no model, and no alias, may have."""
     if len(name) <= MAX_NAME and _NAME.fullmatch(name):
         return
     raise InvalidInput(

@@ -35,6 +35,12 @@ async def serve(fleet: Fleet, clock: Clock, request: ServeModel, *, actor: str) 
                 hint="change it with PATCH, or remove it first (llmgw ctl model remove)",
                 field="name",
             )
+        if any(alias.name == model.name for alias in fleet.aliases):
+            raise Conflict(
+                f"{model.name!r} is an alias of other models",
+                hint="choose another name, or remove the alias first (llmgw ctl alias remove)",
+                field="name",
+            )
         # A status of its own: whatever an earlier model of that name left behind is not this one's.
         fresh = PutStatus(status=ModelStatus(model=model.name, revision=model.revision))
         return PutModel(model=model), fresh, _event(clock, "model.created", model, f"served from {model.source}", actor)

@@ -19,7 +19,7 @@ class Scan:
         self.rules = of or rule_set(*rules)
         self.ledger = Ledger(self.rules, 1)
         conversation = chat_conversation({"messages": [{"role": "user", "content": content}], "tools": [{"n": "x"}]})
-        self.scan = InputScan(self.rules, conversation, model, self.ledger)
+        self.scan = InputScan(self.rules, conversation, (model,), self.ledger)
         self.questions = self.scan.questions(lambda court: 4000)
 
     def answer(self, verdict, question=0):

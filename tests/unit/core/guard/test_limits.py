@@ -40,5 +40,5 @@ def test_without_a_shape_any_answer_will_do():
 
 
 def test_a_model_that_is_not_allowed_is_a_finding_that_does_not_name_others():
-    assert model_verdict(("a",), "a").state is SAFE
-    assert model_verdict(("a",), "b").codes == ("allow_models",)
+    assert model_verdict(("a",), ("a",)).state is SAFE
+    assert model_verdict(("a",), ("a", "b")).codes == ("allow_models",)

@@ -30,7 +30,7 @@ class OneByOne:
 def guarded(judging, *rules):
     call = SimpleNamespace(held=False)
     return Guarded(
-        call, rule_set(*rules), Conversation(), judging, model="m", version=1, heard=lambda _judge, _reply: None
+        call, rule_set(*rules), Conversation(), judging, models=("m",), version=1, heard=lambda _judge, _reply: None
     )
 
 

@@ -9,14 +9,14 @@ from llmgw.testing.guard_policies import policy
 
 def test_rules_are_those_of_the_last_section_and_of_nobody_else():
     live = LivePolicies()
-    assert live.rules("default", "lk_a", "m") is None
+    assert live.rules("default", "lk_a", "m", ()) is None
     live.take(policies_of(policy("p", attach=Attachment(keys=("lk_a",))), version=7))
-    assert [one.name for one in live.rules("default", "lk_a", "m").rules] == ["p/r"]
-    assert live.rules("default", "lk_b", "m") is None
+    assert [one.name for one in live.rules("default", "lk_a", "m", ()).rules] == ["p/r"]
+    assert live.rules("default", "lk_b", "m", ()) is None
     assert (live.version, live.judges) == (7, ("guard",))
     assert live.family("guard") is JudgeFamily.LLAMA_GUARD_3_1B
     live.take(policies_of(version=8))
-    assert live.rules("default", "lk_a", "m") is None
+    assert live.rules("default", "lk_a", "m", ()) is None
 
 
 def test_quarantine_outlives_a_new_section():

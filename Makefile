@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := .cache/uv/bin/uv
 LAB := .cache/lab
+NODE := .cache/node
 RECORDS := $(CURDIR)/.cache/lab-records
 TRIALS ?= 20
 PAGE ?= docs/explanation/availability-measured.md
@@ -34,10 +35,10 @@ down:
 check: $(VENV)/.dev
 	@sh scripts/check.sh
 
-test: $(VENV)/.dev $(LAB)/.ready check
+test: $(VENV)/.dev $(LAB)/.ready $(NODE)/.ready check
 	@sh scripts/test.sh
 
-test-full: $(VENV)/.dev $(LAB)/.ready check
+test-full: $(VENV)/.dev $(LAB)/.ready $(NODE)/.ready check
 	@LLMGW_TEST_FULL=1 sh scripts/test.sh
 
 lab: $(VENV)/.dev $(LAB)/.ready
@@ -94,6 +95,12 @@ $(LAB)/.ready: requirements/lab.txt | $(UV)
 	@$(UV) venv --quiet --clear --python /usr/bin/python3 $(LAB)
 	@$(UV) pip install --quiet --python $(LAB) --require-hashes -r requirements/lab.txt
 	@touch $@
+
+# Clients for Node.js that are tested against the gateway. Where they cannot be had their tests are skipped and say so.
+$(NODE)/.ready: tests/clients/node/package-lock.json
+	@mkdir -p $(NODE) && cp tests/clients/node/package.json tests/clients/node/package-lock.json $(NODE)
+	@if npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null; then touch $@; \
+		else echo 'clients for Node.js could not be installed (npm ci): they are not tested'; fi
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	@$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements/dev.txt

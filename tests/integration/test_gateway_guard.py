@@ -17,17 +17,9 @@ from llmgw.testing.gateway_process import Site, until
 from llmgw.testing.gateway_room import a_replica, a_route, a_view, policies_of
 from llmgw.testing.guard_policies import policy, rule
 from llmgw.testing.guard_room import DONE, chunk, guard_room
-from llmgw.testing.scripted_judge import WORD, judge_says
+from llmgw.testing.scripted_judge import WORD, judge_says, proven_judge
 
-UNSAFE = (WORD, "bomb", "murder", "poison")
 PIECES = ["words that harm nobody "] * 60
-
-
-def judged(body):
-    """Judge as the scripted judge does, and the canaries too."""
-    said = str(body["prompt"]).partition("<BEGIN CONVERSATION>")[2].partition("<END CONVERSATION>")[0]
-    unsafe = any(word in said for word in UNSAFE)
-    return judge_says("unsafe\nS9" if unsafe else "safe", unsafe=0.99 if unsafe else 0.01)
 
 
 class Court:
@@ -47,7 +39,7 @@ class Court:
 @pytest.fixture
 async def court(tmp_path) -> AsyncIterator[Court]:
     async with FakeEngine(model="tiny") as engine, FakeEngine(model="guard") as judge:
-        judge.plain = judged
+        judge.plain = proven_judge
         routes = (
             a_route(a_replica("r", engine.url)),
             a_route(a_replica("j", judge.url, slots=4), model="guard", role=Role.GUARD),
@@ -93,7 +85,7 @@ async def test_a_judge_that_calls_all_safe_is_quarantined_and_its_rules_refuse(c
         await court.chat()
     assert caught.value.code == "guard_unavailable"
     await until(lambda: any(entry.coverage.outcome is Outcome.UNAVAILABLE for entry in _audit(court.site)))
-    court.judge.plain = judged
+    court.judge.plain = proven_judge
     await until(lambda: not court.judges()["guard"].quarantined, deadline_s=60)
     await court.chat()
 

@@ -23,3 +23,13 @@ def judge_says(text: str, *, unsafe: float | None = None) -> bytes:
     content = [{"token": token, "logprob": own, "top_logprobs": top}] if top else []
     choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": {"content": content} if content else None}
     return json.dumps({"object": "text_completion", "choices": [choice]}).encode()
+
+
+def proven_judge(body: dict[str, Any]) -> bytes:
+    """Judge as `scripted_judge` does, and the canaries right: what a gateway as it is run takes for a judge."""
+    said = str(body["prompt"]).partition("<BEGIN CONVERSATION>")[2].partition("<END CONVERSATION>")[0]
+    unsafe = any(word in said for word in _UNSAFE)
+    return judge_says("unsafe\nS9" if unsafe else "safe", unsafe=0.99 if unsafe else 0.01)
+
+
+_UNSAFE = (WORD, "bomb", "murder", "poison")

@@ -37,5 +37,5 @@ class Placements:
         return [
             Placed(replica=replica, chain=packed(chain))
             for replica, (_, cache) in self._caches.items()
-            for chain in cache.oldest_first()
+            for chain in cache.all()
         ]

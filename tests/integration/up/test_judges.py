@@ -23,10 +23,18 @@ def up(new_up: Callable, counting_model: Path) -> Iterator:
     write_judge_model(weights / "Llama-Guard-3-1B-good.gguf")
     write_judge_model(one.root / "Llama-Guard-3-1B-sick.gguf", sickness=Sickness.ALWAYS_SAFE)
     one.up("--model", str(chat), "--name", "counting")
-    policies = one.root / "policies.json"
-    policies.write_text(json.dumps({"policies": [POLICY]}))
-    one.ctl("guard", "policy", "apply", "-f", str(policies))
     return one
+
+
+@pytest.fixture(autouse=True)
+def fresh(up):
+    """Each test begins with the policy and without a judge."""
+    policies = up.root / "policies.json"
+    policies.write_text(json.dumps({"policies": [POLICY]}))
+    up.ctl("guard", "policy", "apply", "-f", str(policies))
+    if any(model["name"] == "guard" for model in up.ctl("model", "list")["models"]):
+        up.ctl("model", "remove", "guard")
+    wait(up, "absent")
 
 
 def judge(up):
@@ -70,7 +78,7 @@ def test_one_that_is_not_there_is_enabled_from_the_weights_of_a_node_and_judges(
 
 def test_one_that_says_safe_to_everything_is_found_out_and_gives_way_to_one_that_judges(up):
     sick = str(up.root / "Llama-Guard-3-1B-sick.gguf")
-    up.ctl("guard", "judge", "enable", "guard", "--source", sick, "--replace")
+    up.ctl("guard", "judge", "enable", "guard", "--source", sick)
     wrong = wait(up, "wrong")
     assert "says safe to all" in wrong["text"]
     assert said_everywhere(up, wrong["text"])
@@ -81,7 +89,6 @@ def test_one_that_says_safe_to_everything_is_found_out_and_gives_way_to_one_that
 
 
 def test_a_plain_chat_model_of_that_name_becomes_a_judge_only_when_told_to(up):
-    up.ctl("model", "remove", "guard")
     up.ctl("model", "serve", "guard", "--source", str(up.root / "weights" / "counting.gguf"))
     text = wait(up, "not_a_judge")["text"]
     assert text == "guard is a model in role chat, not a judge in role guard"
@@ -96,7 +103,6 @@ def test_a_plain_chat_model_of_that_name_becomes_a_judge_only_when_told_to(up):
 def test_one_whose_replicas_cannot_start_is_told_with_the_cause(up):
     broken = up.root / "Llama-Guard-3-1B-broken.gguf"
     broken.write_bytes(b"GGUF" + bytes(100))
-    up.ctl("model", "remove", "guard")
     up.ctl("model", "serve", "guard", "--role", "guard", "--source", str(broken))
     missing = wait(up, "no_replica")
     assert missing["in_catalog"]
@@ -104,7 +110,6 @@ def test_one_whose_replicas_cannot_start_is_told_with_the_cause(up):
 
 
 def test_scaled_to_nothing_it_keeps_a_replica_while_a_policy_needs_it(up):
-    up.ctl("model", "remove", "guard")
     up.ctl("guard", "judge", "enable", "guard")
     wait(up, "healthy")
     up.ctl("model", "scale", "guard", "0")

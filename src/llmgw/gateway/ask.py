@@ -12,6 +12,7 @@ from llmgw.gateway.errors import ApiError
 from llmgw.gateway.guard.guarded import Guarded
 from llmgw.gateway.routes_view import LiveRoute
 from llmgw.schema.model import Role
+from llmgw.schema.openai.moderation import ModerationWish
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Ask:
     """The client wants usage in its stream."""
     chat: bool | None = None
     """Which shape is assembled from a stream; `None` for what is never streamed."""
+    moderation: ModerationWish | None = None
+    """The client wants a judge's verdicts with its answer."""
     guard: Guarded | None = None
     """Set when guardrails apply."""
 

@@ -30,6 +30,11 @@ def generation_body(raw: bytes, request: ChatRequest | CompletionRequest, *, kin
     return with_fields(raw, request, fields)
 
 
+def without(raw: bytes, field: str) -> bytes:
+    """Leave out a top-level field of a JSON object."""
+    return _ENCODE({name: value for name, value in _FIELDS.decode(raw).items() if name != field})
+
+
 def wants_usage(request: ChatRequest | CompletionRequest) -> bool:
     """True when the client asked for usage in its stream."""
     return isinstance(request.stream_options, StreamOptions) and request.stream_options.include_usage is True

@@ -14,7 +14,7 @@ _ENCODE = msgspec.json.Encoder().encode
 _DECODE: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 _FIELD = re.compile(r" - at `\$\.?(.*)`$")
 _BYTE = re.compile(r" \(byte (\d+)\)$")
-_REQUIRED = re.compile(r"missing required field `(.+)`$")
+_REQUIRED = re.compile(r"missing required field `([^`]+)`(?: - at `\$\.?(.*)`)?$")
 
 _CLIENT_FAULTS = (
     "image input is not supported",
@@ -189,9 +189,8 @@ def malformed(raw: bytes, error: msgspec.DecodeError) -> ApiError:
 def _wrong_field(text: str) -> ApiError:
     missing = _REQUIRED.search(text)
     if missing:
-        return ApiError(
-            400, f"the field {missing[1]!r} is missing", code="missing_required_parameter", param=missing[1]
-        )
+        name = ".".join(filter(None, (missing[2], missing[1])))
+        return ApiError(400, f"the field {name!r} is missing", code="missing_required_parameter", param=name)
     place = _FIELD.search(text)
     if place is None or not place[1]:
         return ApiError(400, f"the request body must be a JSON object: {text}", code="invalid_type")

@@ -132,10 +132,16 @@ class Handler:
             call.respond(200, _JSON, count_tokens.answer(tokens))
             return
         rules = self._guard.rules(call, route.model, others if call.alias is None else (call.alias, *others))
+        moderated = None
+        if ask.moderation is not None:
+            moderated = self._moderator.moderated(ask.moderation)
+            rules = moderated.with_rules(rules)
         if rules is None:
             await answer(call, ask, route)
-        else:
-            await self._guard.run(call, ask, route, surface=surface, rules=rules, others=others, answer=answer)
+            return
+        await self._guard.run(
+            call, ask, route, surface=surface, rules=rules, others=others, moderated=moderated, answer=answer
+        )
 
     def _aliased(self, call: Call, name: str) -> Aliased:
         alias = self._view.alias(name)

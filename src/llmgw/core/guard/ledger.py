@@ -1,6 +1,6 @@
 """The ledger of one request: adds up what was scanned and what was not, and gives the coverage record."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from llmgw.core.guard.decide import Decision, Effect, effect
 from llmgw.core.guard.rulebook import BoundRule, RuleSet
@@ -16,8 +16,15 @@ _WORST = (VerdictState.SAFE, VerdictState.ERROR, VerdictState.UNSAFE)
 class Ledger:
     """Every text that a rule is to see is `due` first and `add`ed with its verdict; what stays due was cut off."""
 
-    def __init__(self, rules: RuleSet, version: int | None) -> None:
+    def __init__(
+        self,
+        rules: RuleSet,
+        version: int | None,
+        witness: Callable[[BoundRule, Stage, Verdict], None] | None = None,
+    ) -> None:
         self._version = version
+        self._witness = witness
+        """Told of each verdict."""
         self._lines = {
             (bound, stage): _Line(bound, stage)
             for stage, bounds in ((Stage.INPUT, rules.input), (Stage.OUTPUT, rules.output))
@@ -43,6 +50,8 @@ class Ledger:
     ) -> None:
         """Note a verdict on one text that was due."""
         self._lines[bound, stage].add(verdict, characters, milliseconds, judge_version)
+        if self._witness is not None:
+            self._witness(bound, stage, verdict)
 
     def missed(self, parts: Iterable[Unscanned]) -> None:
         """Note parts that no rule can read."""

@@ -11,6 +11,7 @@ from llmgw.core.guard.decide import Decision, Finding
 from llmgw.core.guard.input_redact import redact_body, still_found
 from llmgw.core.guard.judges.reply import JudgeReply
 from llmgw.core.guard.ledger import complete, header
+from llmgw.core.guard.moderated import Moderated
 from llmgw.core.guard.rulebook import RuleSet
 from llmgw.core.guard.turns import Conversation
 from llmgw.gateway.ask import Ask
@@ -67,6 +68,7 @@ class Guard:
         surface: Surface,
         rules: RuleSet,
         others: tuple[str, ...] = (),
+        moderated: Moderated | None = None,
         answer: Callable[[Call, Ask, LiveRoute], Awaitable[None]],
     ) -> None:
         """Let `answer` answer the request under `rules`. Raises `ApiError` as it does, and for what is refused."""
@@ -79,6 +81,7 @@ class Guard:
             models=(route.model, *others),
             version=self._policies.version,
             heard=lambda judge, reply: self.heard(call, judge, reply),
+            moderated=moderated,
         )
         try:
             if guarded.input.decision.stops:

@@ -9,6 +9,7 @@ from llmgw.core.guard.decide import Decision
 from llmgw.core.guard.input_scan import InputScan
 from llmgw.core.guard.judges.reply import JudgeReply
 from llmgw.core.guard.ledger import Ledger
+from llmgw.core.guard.moderated import Moderated
 from llmgw.core.guard.openai_answer import AnswerChannel, AnswerPiece
 from llmgw.core.guard.redact import rewritten
 from llmgw.core.guard.rulebook import RuleSet
@@ -39,10 +40,13 @@ class Guarded:
         models: tuple[str, ...],
         version: int | None,
         heard: Callable[[str, JudgeReply], None],
+        moderated: Moderated | None = None,
     ) -> None:
         self.call = call
         self.rules = rules
-        self.ledger = Ledger(rules, version)
+        self.moderated = moderated
+        """Set where the client wants verdicts with its answer."""
+        self.ledger = Ledger(rules, version, None if moderated is None else moderated.heard)
         self.input = InputScan(rules, conversation, models, self.ledger)
         self.waits = any(rule.holds and rule.rule.judge is not None for rule in rules.input)
         """No byte may leave for the client: a rule that holds the request has not answered."""

@@ -174,7 +174,8 @@ class HeldStream:
     def _rendered(self, held: Held[Frame]) -> bytes:
         frame = held.frame
         if frame.body is None:
-            return frame.event
+            last = (payload(frame.event) or b"").startswith(b"[DONE]")
+            return self._moderation() + frame.event if last else frame.event
         self._said(frame.body, text=bool(frame.starts))
         if not any(self._guarded.scan(channel).edits for channel in frame.starts):
             return frame.event
@@ -241,7 +242,14 @@ class HeldStream:
                 "total_tokens": total,
             }
             chunks.append({**self._frame, "choices": [], "usage": usage})
-        return [*(b"data: " + _ENCODE(chunk) + b"\n\n" for chunk in chunks), DONE]
+        return [*(b"data: " + _ENCODE(chunk) + b"\n\n" for chunk in chunks), self._moderation(), DONE]
+
+    def _moderation(self) -> bytes:
+        """Give the chunk with the verdicts that the client asked for: the last one, when all are in."""
+        moderated = self._guarded.moderated
+        if moderated is None:
+            return b""
+        return b"data: " + _ENCODE({**self._frame, "choices": [], "moderation": moderated.member()}) + b"\n\n"
 
     def _finish(self) -> None:
         self._begin()

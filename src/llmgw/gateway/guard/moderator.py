@@ -8,6 +8,7 @@ import msgspec
 
 from llmgw.core.guard.input_scan import Court
 from llmgw.core.guard.judges.reply import JudgeReply
+from llmgw.core.guard.moderated import Moderated
 from llmgw.core.guard.moderation import moderation_result
 from llmgw.core.guard.outlook import View, outlook
 from llmgw.core.guard.refusal import RETRY_AFTER_S, UNAVAILABLE
@@ -21,6 +22,7 @@ from llmgw.gateway.surfaces.moderations import ModerationAsk
 from llmgw.schema.guard.rule import Action, FailureKind, Rule
 from llmgw.schema.guard.verdict import Verdict, VerdictState
 from llmgw.schema.model import Role
+from llmgw.schema.openai.moderation import ModerationWish
 
 TIMEOUT_S = 60.0
 """For one window of a text. Nobody holds a conversation back for it, so it may take longer than rules wait."""
@@ -53,6 +55,15 @@ class Moderator:
         room = asyncio.Semaphore(AT_ONCE)
         results = await asyncio.gather(*(self._result(call, judge, one, room) for one in ask.inputs))
         return _ENCODE({"id": f"modr-{call.request_id.decode()}", "model": judge, "results": results})
+
+    def moderated(self, wish: ModerationWish) -> Moderated:
+        """Give what a chat's own moderation is made of. Raises `ApiError` for a model that is no judge."""
+        try:
+            self._judge(wish.model)
+        except ApiError as error:
+            error.param = "moderation.model"
+            raise
+        return Moderated(wish)
 
     def _judge(self, named: str | None) -> str:
         judge = named or next(iter(self._policies.judges), None)

@@ -55,10 +55,16 @@ class PlainAnswer:
 
     def _rendered(self) -> bytes:
         guarded = self._guarded
-        if guarded.stopped is not None:
-            return _ENCODE(blocked_answer(self._decoded, guarded.refusal().message))
-        if not guarded.changes:
+        if guarded.moderated is not None and self._decoded:
+            return _ENCODE({**self._checked(), "moderation": guarded.moderated.member()})
+        if guarded.stopped is None and not guarded.changes:
             return self._body
+        return _ENCODE(self._checked())
+
+    def _checked(self) -> dict[str, Any]:
+        guarded = self._guarded
+        if guarded.stopped is not None:
+            return blocked_answer(self._decoded, guarded.refusal().message)
         at: dict[Any, int] = {}
 
         def text(piece: AnswerPiece) -> str:
@@ -66,4 +72,4 @@ class PlainAnswer:
             at[piece.channel] = start + len(piece.text)
             return guarded.rewritten(piece, start)
 
-        return _ENCODE(with_texts(self._decoded, text))
+        return with_texts(self._decoded, text)

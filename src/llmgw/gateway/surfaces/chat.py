@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from llmgw.core.guard.openai_turns import chat_conversation
 from llmgw.core.guard.turns import Conversation
 from llmgw.gateway.ask import Ask, read_prompt
-from llmgw.gateway.body import generation_body, wants_usage
+from llmgw.gateway.body import generation_body, wants_usage, without
 from llmgw.gateway.decode import decoded
 from llmgw.schema.model import Role
+from llmgw.schema.openai.moderation import ModerationWish
 from llmgw.schema.openai.request import ChatRequest
 
 PATH = "/v1/chat/completions"
@@ -23,6 +25,9 @@ _DECODE = msgspec.json.Decoder(ChatRequest).decode
 def read(raw: bytes) -> Ask:
     """Read a request. Raises `ApiError` 400."""
     request = decoded(raw, _DECODE)
+    moderation = request.moderation
+    if moderation is not UNSET:
+        raw = without(raw, "moderation")
     return Ask(
         model=request.model,
         path=PATH,
@@ -31,6 +36,7 @@ def read(raw: bytes) -> Ask:
         streams=request.stream is True,
         wants_usage=wants_usage(request),
         chat=True,
+        moderation=moderation if isinstance(moderation, ModerationWish) else None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from llmgw.schema.openai.moderation import ModerationWish
 from llmgw.schema.value import Value
 
 TokenLimit = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -37,6 +38,8 @@ class ChatRequest(Value, frozen=True, kw_only=True):
     repeat_last_n: Window | UnsetType | None = UNSET
     dry_penalty_last_n: Window | UnsetType | None = UNSET
     messages: msgspec.Raw | UnsetType = UNSET
+    moderation: ModerationWish | UnsetType | None = UNSET
+    """For us: engines do not know it."""
     tools: msgspec.Raw | UnsetType = UNSET
     """Templates write them before the messages."""
     cache_salt: msgspec.Raw | UnsetType = UNSET

@@ -6,7 +6,7 @@ from llmgw.ctl.output import table
 from llmgw.ctl.session import Session, pass_session
 from llmgw.schema.admin.guard import AuditList
 from llmgw.schema.demand import AuditEntry
-from llmgw.schema.guard.coverage import Outcome
+from llmgw.schema.guard.coverage import Outcome, Why
 
 
 @click.command("audit")
@@ -38,8 +38,19 @@ def _table(answer: AuditList) -> str:
 
 
 def _gaps(entry: AuditEntry) -> str:
-    parts = [f"{part.where}: {part.why}" for part in entry.coverage.unscanned]
+    parts = [f"{part.where}: {_WORDS[part.why]}" for part in entry.coverage.unscanned]
     bypassed = sum(scan.bypassed for scan in entry.coverage.scans)
     if bypassed:
         parts.append(f"{bypassed} passed without a verdict")
     return "; ".join(parts)
+
+
+_WORDS = {
+    Why.IMAGE: "an image",
+    Why.AUDIO: "audio",
+    Why.FILE: "a file",
+    Why.TOKEN_NUMBERS: "numbers of a tokenizer",
+    Why.UNKNOWN_PART: "a part of an unknown kind",
+    Why.TOO_LONG: "longer than the judge can be shown",
+    Why.CUT_OFF: "the answer ended before a rule had looked",
+}

@@ -65,9 +65,14 @@ class Ledger:
             self._outcome, self._by = decision.outcome, []
         self._by += [finding.bound.name for finding in decision.by if finding.bound.name not in self._by]
 
-    def coverage(self) -> Coverage:
-        """Give the record as it is now."""
-        cut = [line.cut() for line in self._lines.values() if line.due > 0]
+    @property
+    def pending(self) -> int:
+        """Texts that rules are still to see."""
+        return sum(max(line.due, 0) for line in self._lines.values())
+
+    def coverage(self, *, over: bool = True) -> Coverage:
+        """Give the record as it is now. `over`: what is still due will not be looked at any more."""
+        cut = [line.cut() for line in self._lines.values() if line.due > 0] if over else []
         return Coverage(
             outcome=self._outcome,
             version=self._version,
@@ -87,8 +92,11 @@ def complete(coverage: Coverage) -> bool:
     return not coverage.unscanned and not any(scan.failures for scan in coverage.scans)
 
 
-def header(coverage: Coverage) -> str:
-    """Write the record for an answer's header: numbers and names, nothing of the text."""
+def header(coverage: Coverage, *, pending: int = 0) -> str:
+    """Write the record for an answer's header: numbers and names, nothing of the text.
+
+    `pending`: texts that rules look at while, or after, the answer goes out.
+    """
     failures = sum(scan.failures for scan in coverage.scans)
     parts = [
         coverage.outcome.value,
@@ -98,6 +106,8 @@ def header(coverage: Coverage) -> str:
         f"bypassed={bypasses(coverage)}",
         f"unscanned={len(coverage.unscanned)}",
     ]
+    if pending:
+        parts.append(f"pending={pending}")
     if coverage.version is not None:
         parts.append(f"version={coverage.version}")
     if coverage.by:

@@ -92,7 +92,7 @@ class Guarded:
 
     def header(self) -> tuple[bytes, bytes]:
         """Give what is known of the coverage now, for the answer's head."""
-        return coverage_header(self.ledger)
+        return coverage_header(self.ledger, over=False)
 
     async def opened(self) -> None:
         """Wait until bytes may leave for the client. Cancelled when none may."""

@@ -56,6 +56,7 @@ def refused(decision: Decision, ledger: Ledger, rejected: Any = ()) -> Refused:
     return Refused(refusal(decision, rejected), ledger)
 
 
-def coverage_header(ledger: Ledger) -> tuple[bytes, bytes]:
-    """Give what is covered so far, as a header."""
-    return HEADER, header(ledger.coverage()).encode()
+def coverage_header(ledger: Ledger, *, over: bool = True) -> tuple[bytes, bytes]:
+    """Give what is covered, as a header. `over`: no rule looks at anything any more."""
+    pending = 0 if over else ledger.pending
+    return HEADER, header(ledger.coverage(over=over), pending=pending).encode()

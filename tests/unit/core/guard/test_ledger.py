@@ -69,3 +69,11 @@ def test_the_header_is_numbers_and_names():
     ledger.add(FLAG, Stage.INPUT, failed(FailureKind.TIMEOUT, "secret"), characters=5)
     ledger.missed([Unscanned(stage=Stage.INPUT, where="messages[0].content[1]", why=Why.IMAGE)])
     assert header(ledger.coverage()) == "allowed; rules=2; texts=0; failed=1; bypassed=1; unscanned=1; version=3"
+
+
+def test_what_is_still_to_be_seen_is_pending_while_it_may_be_and_unscanned_after_that():
+    ledger = Ledger(RULES, None)
+    ledger.due(FLAG, Stage.INPUT, 2)
+    told = header(ledger.coverage(over=False), pending=ledger.pending)
+    assert told == "allowed; rules=2; texts=0; failed=0; bypassed=0; unscanned=0; pending=2"
+    assert [part.why for part in ledger.coverage().unscanned] == [Why.CUT_OFF]

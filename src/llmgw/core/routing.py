@@ -64,7 +64,10 @@ class Candidate(Protocol):
     """Share of its cache that open requests fill, as its engine tells; `None`: unknown."""
     cache: BelievedCache
     seed: int
-    ejected_until: float
+
+    @property
+    def ejected_until(self) -> float:
+        """Until when it is left out where there are others."""
 
 
 C = TypeVar("C", bound=Candidate)

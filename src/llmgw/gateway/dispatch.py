@@ -33,8 +33,10 @@ log = logs.get(__name__)
 
 _STRANGER = frozenset({401, 403})
 """Only we know a replica's key: who refuses it is another program on its port."""
-_ELSEWHERE = frozenset({429, 502, 503})
-"""The replica cannot answer now (loading, full): another one may."""
+_ELSEWHERE = frozenset({429, 500, 502, 503, 504})
+"""The replica cannot answer now (loading, full, sick): another one may."""
+_AWAY = frozenset({502, 503})
+_FULL = 429
 _ERROR = 400
 _PASSED_ON = frozenset({b"traceparent", b"tracestate"})
 
@@ -133,10 +135,11 @@ class Dispatcher:
             raise upstream_timeout(target.model) from error  # it took its time: another try would take as much again
         except UpstreamUnreachable as error:
             target.failed(time.monotonic())
-            if target.strikes == 1:
+            if target.breaker.strikes == 1:
                 log.warning("replica.unreachable", replica=target.id, reason=str(error))
             raise _Failed(upstream_failed(target.model, "its engine takes no connections")) from error
         except UpstreamError as error:
+            target.stumbled(time.monotonic())
             raise _Failed(
                 upstream_failed(target.model, "its engine broke off before the answer was complete")
             ) from error
@@ -152,10 +155,14 @@ class Dispatcher:
             return
         error = await self._answerer.error(response)
         error.retry_after_s = _retry_after(response)
-        if status not in _ELSEWHERE:
+        if error.status not in _ELSEWHERE:  # llama.cpp says 500 to some faults of clients: its status is another then
             raise error
-        if status != 429:  # noqa: PLR2004 (too many requests: full, not sick)
+        if status in _AWAY:
             target.failed(time.monotonic())
+        elif status == _FULL:
+            target.breaker.full(time.monotonic(), error.retry_after_s)
+        else:
+            target.stumbled(time.monotonic())
         raise _Failed(error)
 
 

@@ -35,6 +35,7 @@ class Place:
         self._open = True
         """The engine has not computed the prompt yet."""
         self._at = time.monotonic()
+        target.breaker.tried(self._at)
         target.load += 1
         target.queued += self._own
         self._ahead = target.queued

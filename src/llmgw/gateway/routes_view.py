@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
+from llmgw.core.breaker import Breaker
 from llmgw.core.prefix import BLOCK_BYTES, BYTES_PER_TOKEN, USUAL_BLOCKS, BelievedCache, Chain
 from llmgw.gateway.authenticate import Authenticator
 from llmgw.gateway.guard.policies import LivePolicies
@@ -19,9 +20,6 @@ from llmgw.schema.openai.model import ModelList, ModelObject
 from llmgw.schema.view import Route, RouteReplica, RoutesDelta, RoutesSection, View
 from llmgw.telemetry import log as logs
 
-EJECT_BASE_S = 0.5
-"""Seconds a replica is left out after a connection to it failed; doubles with each further failure."""
-EJECT_MAX_S = 10.0
 KEPT_BLOCKS = 262_144
 """Hashes of prompts a worker keeps for all replicas together: about 25 MB."""
 PACE_KEPT = 0.9
@@ -96,9 +94,9 @@ class Target:
         "_seen_bytes",
         "_seen_s",
         "answered_at",
+        "breaker",
         "cache",
         "context",
-        "ejected_until",
         "elsewhere",
         "endpoint",
         "fill",
@@ -114,7 +112,6 @@ class Target:
         "rate",
         "seed",
         "slots",
-        "strikes",
     )
 
     def __init__(self, model: str, replica: RouteReplica, *, near: bool) -> None:
@@ -146,8 +143,7 @@ class Target:
         self._seen_s = 0.0
         self.answered_at: float | None = None
         """When it began a good answer last, by the loop's clock."""
-        self.strikes = 0
-        self.ejected_until = 0.0
+        self.breaker = Breaker()
 
     @property
     def in_flight(self) -> int:
@@ -168,16 +164,23 @@ class Target:
         if self._seen_s > 0:
             self.rate = self._seen_bytes / self._seen_s
 
+    @property
+    def ejected_until(self) -> float:
+        """Until when it is left out of choices where there are others."""
+        return self.breaker.ejected_until
+
     def failed(self, now: float) -> None:
-        """Leave this replica out for a short time: no connection, or a stranger on its port."""
-        self.strikes += 1
-        self.ejected_until = now + min(EJECT_BASE_S * 2 ** min(self.strikes - 1, 8), EJECT_MAX_S)
+        """Note that it cannot be reached, or that a stranger is on its port."""
+        self.breaker.failed(now)
+
+    def stumbled(self, now: float) -> None:
+        """Note a request that broke before its answer, or ended as 5xx."""
+        self.breaker.stumbled(now)
 
     def answered(self, now: float) -> None:
         """Note a good answer; earlier failures are forgotten."""
         self.answered_at = now
-        self.strikes = 0
-        self.ejected_until = 0.0
+        self.breaker.answered()
 
 
 def target_of(model: str, replica: RouteReplica, place: str | None) -> Target | None:

@@ -44,7 +44,7 @@ async def test_a_dead_replica_is_never_noticed_by_clients_and_left_out_for_a_whi
     for number in range(8):
         assert (await here.chat(text=str(number))).status == 200
     target = next(one for one in here.worker.view.route("tiny").targets if one.id == "r0")
-    assert target.strikes <= 2
+    assert target.breaker.strikes <= 2
 
 
 async def test_a_single_replica_is_not_asked_twice(room, engine):
@@ -86,7 +86,7 @@ async def test_a_clients_error_is_handed_on_and_does_not_count_against_the_repli
     assert answer.status == 400
     assert set(answer.error) >= {"message", "type", "param", "code"}
     assert first.counts.started + second.counts.started == 1
-    assert all(target.strikes == 0 for target in here.worker.view.route("tiny").targets)
+    assert all(target.breaker.strikes == 0 for target in here.worker.view.route("tiny").targets)
 
 
 async def test_an_engine_that_is_full_hands_the_request_to_another_and_its_retry_after_on(room, engines):

@@ -49,6 +49,10 @@ class FenceSource(Protocol):
         """Give epoch and holder; `None` unless this process leads now."""
 
 
+def _anybody(_node: str) -> bool:
+    return True
+
+
 class Reconciler:
     """Runs turns while this process leads. Makes no decision of its own; see `turn`.
 
@@ -69,6 +73,7 @@ class Reconciler:
         hearing: Clock,
         answering: Callable[[], frozenset[str]],
         probed: Callable[[], frozenset[str]] = frozenset,
+        admits: Callable[[str], bool] = _anybody,
     ) -> None:
         self._fleet = fleet
         self._live = live
@@ -80,6 +85,7 @@ class Reconciler:
         self._hearing = hearing
         self._answering = answering
         self._probed = probed
+        self._admits = admits
         self._scaling = Scaling()
         self._recall = Recall()
         self._violations: tuple[str, ...] = ()
@@ -164,7 +170,8 @@ class Reconciler:
 
     def _heard(self) -> Heard:
         return Heard(
-            live=self._live.all(),
+            # One that was removed a moment ago still has its stream: it must not be taken on again.
+            live=tuple(one for one in self._live.all() if self._admits(one.node)),
             now=self._clock.now(),
             hearing=self._hearing.monotonic(),
             wanted=dict(self._fleet.wanted),

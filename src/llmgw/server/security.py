@@ -13,6 +13,7 @@ from llmgw.link.renewed import follow_renewals
 from llmgw.link.served import ServedCertificate
 from llmgw.link.server import AgentHandler, AgentListener, TokenGate
 from llmgw.ports import Clock, Store
+from llmgw.schema.identity import Identity, Part
 from llmgw.server.bootstrap import agent_token
 from llmgw.server.enrolments import LOOPBACK, Directory, Enrolments
 from llmgw.server.fleet import Fleet
@@ -97,6 +98,10 @@ class Security:
     def judge(self) -> Callable[..., str | None] | None:
         """Says whose certificate is no longer taken; `None` where there are none."""
         return None if self._trust is None else self._enrolments.judge
+
+    def admits(self, node: str) -> bool:
+        """Say whether a node may be taken on by what its agent says: with mutual TLS while it is enrolled."""
+        return self._trust is None or self._fleet.enrolment(Identity(part=Part.NODE, name=node)) is not None
 
     @property
     def renew(self) -> Renewing | None:

@@ -186,6 +186,7 @@ def build(config: ServerConfig, clock: Clock) -> ControlPlane:
             hearing=hearing,
             answering=board.answering,
             probed=board.probed,
+            admits=security.admits,
         )
         try:
             await reconciler.run()

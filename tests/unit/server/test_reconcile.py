@@ -1,6 +1,7 @@
 import pytest
 from structlog.testing import capture_logs
 
+from llmgw.ports import DeleteNode
 from llmgw.schema.desired import Mode
 from llmgw.schema.errors import StoreUnavailable
 from llmgw.schema.link import Order
@@ -29,6 +30,7 @@ class Bench:
         self.cluster = cluster
         self.plane = cluster.leader()
         self.orders = Orders(self.plane.agents)
+        self.removed: set[str] = set()
         self.reconciler = Reconciler(
             fleet=self.plane.fleet,
             live=self.plane.live,
@@ -39,6 +41,7 @@ class Bench:
             rules=cluster.rules(leading_since=self.plane.hearing.monotonic()),
             hearing=self.plane.hearing,
             answering=frozenset,
+            admits=lambda node: node not in self.removed,
         )
 
     def hello(self):
@@ -68,6 +71,15 @@ async def test_a_large_fleet_is_decided_in_a_thread_with_the_same_orders(bench, 
     bench.hello()
     await bench.reconciler.turn()
     assert bench.orders.log == [("node-1", Mode.OBSERVE, 0), ("node-1", Mode.ENFORCE, 1)]
+
+
+async def test_a_node_that_was_removed_is_not_taken_on_again_by_what_its_stream_still_says(bench):
+    bench.hello()
+    await bench.reconciler.turn()
+    bench.removed.add("node-1")
+    await bench.plane.fleet.change(lambda _: (DeleteNode(id="node-1"),))
+    await bench.reconciler.turn()
+    assert bench.plane.fleet.rows.nodes == ()
 
 
 async def test_while_the_store_is_away_an_agent_is_only_observed(bench):

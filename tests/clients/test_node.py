@@ -1,6 +1,7 @@
 """Clients for Node.js against a gateway as it is run: OpenAI's own, and the AI SDK."""
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from llmgw.schema.guard.rule import Stage
 from llmgw.schema.model import Role
@@ -25,6 +27,7 @@ REFUSED = ("llmgw_gateway_requests", "tiny", "chat", "400")
 PIECES = ["words that harm nobody "] * 60
 
 pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(shutil.which("node") is None, reason="no Node.js here: apt-get install nodejs npm"),
     pytest.mark.skipif(not MODULES.exists(), reason="the clients are not installed: make .cache/node/.ready"),
 ]
@@ -35,6 +38,12 @@ class Court:
 
     def __init__(self, site: Site, engine: FakeEngine, judge: FakeEngine, folder: Path) -> None:
         self.site, self.engine, self.judge, self.folder = site, engine, judge, folder
+        self.refused = 0.0
+        """Requests that the gateway had refused when the test began."""
+
+    def refusals(self) -> float:
+        """Give how many it has refused so far."""
+        return self.site.control.metrics().get(REFUSED, 0.0)
 
     async def ask(self, client: str, text: str = "hello", *, key: str = SECRET, retries: int = 3, **more) -> dict:
         """Let a client ask, in a process of its own; gives what it saw."""
@@ -51,9 +60,9 @@ class Court:
         return json.loads(said)
 
 
-@pytest.fixture
-async def court(tmp_path) -> AsyncIterator[Court]:
-    clients = tmp_path / "clients"
+@contextlib.asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Court]:
+    clients = folder / "clients"
     shutil.copytree(SCRIPTS, clients, ignore=shutil.ignore_patterns("node_modules"))
     (clients / "node_modules").symlink_to(MODULES)
     async with FakeEngine(model="tiny") as engine, FakeEngine(model="guard") as judge:
@@ -63,9 +72,23 @@ async def court(tmp_path) -> AsyncIterator[Court]:
             a_route(a_replica("j", judge.url, slots=4), model="guard", role=Role.GUARD),
         )
         rules = (rule(name="in", stage=Stage.INPUT, timeout_s=5), rule(name="out", stage=Stage.OUTPUT, timeout_s=5))
-        async with Site(tmp_path, a_view(*routes, policies=policies_of(policy("p", *rules))), workers=1) as site:
+        async with Site(folder, a_view(*routes, policies=policies_of(policy("p", *rules))), workers=1) as site:
             await site.gateway.knows()
             yield Court(site, engine, judge, clients)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def one_court(tmp_path_factory) -> AsyncIterator[Court]:
+    async with opened(tmp_path_factory.mktemp("node")) as court:
+        yield court
+
+
+@pytest.fixture
+def court(one_court) -> Court:
+    """The court, its model with nothing special to say."""
+    one_court.engine.script = None
+    one_court.refused = one_court.refusals()
+    return one_court
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -98,9 +121,9 @@ async def test_the_ai_sdk_takes_a_block_for_final(court, stream):
 
 
 async def asked_once(court: Court) -> bool:
-    """Look whether the gateway was asked once, as it counts itself."""
-    await until(lambda: court.site.control.metrics().get(REFUSED))
-    return court.site.control.metrics()[REFUSED] == 1
+    """Look whether the gateway was asked once since the test began, as it counts itself."""
+    await until(lambda: court.refusals() > court.refused)
+    return court.refusals() == court.refused + 1
 
 
 @pytest.mark.parametrize(("client", "finish"), [("openai", "content_filter"), ("ai-sdk", "content-filter")])
@@ -141,8 +164,9 @@ async def test_what_is_wrong_is_an_error_of_its_kind(court, more, kind, status):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_judge_that_is_gone_is_never_taken_for_safe(court, stream):
-    await court.judge.stop()
-    seen = await court.ask("openai", stream=stream, retries=0)
+async def test_a_judge_that_is_gone_is_never_taken_for_safe(tmp_path, stream):
+    async with opened(tmp_path) as court:
+        await court.judge.stop()
+        seen = await court.ask("openai", stream=stream, retries=0)
     assert seen["text"] == ""
     assert seen["error"]["status"] == 503

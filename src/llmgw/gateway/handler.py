@@ -17,14 +17,14 @@ from llmgw.gateway.guard.guard import Guard
 from llmgw.gateway.guard.moderator import Moderator
 from llmgw.gateway.metrics import WorkerCounters
 from llmgw.gateway.routes_view import LiveRoute, LiveView
-from llmgw.gateway.surfaces import chat, completions, count_tokens, embeddings, messages, models, moderations
+from llmgw.gateway.surfaces import chat, completions, count_tokens, embeddings, messages, models, moderations, rerank
 from llmgw.gateway.surfaces.translated import TranslatedExchange, TranslatedSurface
 from llmgw.gateway.token_counter import TokenCounter
 from llmgw.relay.errors import ClientGone
 from llmgw.relay.exchange import Exchange
 from llmgw.telemetry import log as logs
 
-_GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings)}
+_GENERATING = {surface.PATH: surface for surface in (chat, completions, embeddings, rerank)}
 _TRANSLATED: dict[str, TranslatedSurface] = {messages.PATH: messages, count_tokens.PATH: count_tokens}
 _JSON = [(b"content-type", b"application/json")]
 _HEALTH = "/healthz"

@@ -97,6 +97,18 @@ def embeddings(body: dict[str, Any], model: str) -> dict[str, Any]:
     return {"object": "list", "model": model, "data": data, "usage": usage}
 
 
+def reranked(body: dict[str, Any], model: str) -> dict[str, Any]:
+    """Put documents first that share most words with the query."""
+    query = set(str(body.get("query", "")).split())
+    texts = [one["text"] if isinstance(one, dict) else str(one) for one in body.get("documents", [])]
+    scored = [(len(query & set(text.split())) / max(len(query), 1), index) for index, text in enumerate(texts)]
+    results = [{"index": index, "relevance_score": score} for score, index in sorted(scored, reverse=True)]
+    tokens = sum(len(text.split()) for text in texts)
+    return {"object": "list", "model": model, "results": results, "usage": {"prompt_tokens": tokens}}
+
+
+WHOLE = {"/v1/embeddings": embeddings, "/v1/rerank": reranked}
+"""Answers that are never streamed."""
 COUNTS = {"/v1/chat/completions/input_tokens": "input_tokens", "/tokenize": "count"}
 """Where llama.cpp and vLLM count the tokens of a prompt, and what they call their number."""
 

@@ -226,8 +226,8 @@ class FakeEngine:
             connection.respond(HTTPStatus.BAD_REQUEST, fake_answers.error(400, str(problem), "invalid_request_error"))
             return True
         await asyncio.sleep(self.first_chunk_s)
-        if path == "/v1/embeddings":
-            whole = fake_answers.embeddings(body, self.model)
+        if path in fake_answers.WHOLE:
+            whole = fake_answers.WHOLE[path](body, self.model)
             return self._plain(fake_answers.dump(whole), connection, fault)
         if path in fake_answers.COUNTS:
             return self._plain(fake_answers.dump(fake_answers.counted(path, body)), connection, fault)

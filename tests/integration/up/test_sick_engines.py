@@ -89,6 +89,7 @@ def test_a_strangers_401_never_reaches_a_client(up, client):
     up.wait_for(lambda: answers(client), timeout=60, what="the model answers again")
 
 
+@pytest.mark.slow
 def test_an_engine_that_crashes_again_and_again_parks_its_model_until_it_is_unparked(up, client):
     (shard,) = up.engine_pids()
     replica = shard.partition(".")[0]

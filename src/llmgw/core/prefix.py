@@ -50,8 +50,9 @@ def chain_of(prompt: bytes | memoryview, *, salt: int) -> Chain:
     Prompts of different `salt` share nothing. Not a cryptographic hash: whoever makes two prompts collide only has one
     of his own requests put to a replica that is cold for it.
     """
+    prompt = bytes(prompt[: MAX_BLOCKS * BLOCK_BYTES])  # slices of bytes cost less than those of a view
     chain = []
-    for end in range(BLOCK_BYTES, min(len(prompt), MAX_BLOCKS * BLOCK_BYTES) + 1, BLOCK_BYTES):
+    for end in range(BLOCK_BYTES, len(prompt) + 1, BLOCK_BYTES):
         salt = _hash(prompt[end - BLOCK_BYTES : end], salt)
         chain.append(salt)
     return tuple(chain)

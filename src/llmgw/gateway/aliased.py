@@ -1,11 +1,11 @@
 """A request to an alias: one of several models is asked, and another one where that cannot answer."""
 
 import zlib
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import replace
 
 from llmgw.core.aliases import models_of
 from llmgw.gateway.ask import Ask

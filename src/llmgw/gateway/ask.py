@@ -2,8 +2,8 @@
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from llmgw.core.prefix import chain_of, salt_of
@@ -15,8 +15,7 @@ from llmgw.schema.model import Role
 from llmgw.schema.openai.moderation import ModerationWish
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """A request, read."""
 
     model: str

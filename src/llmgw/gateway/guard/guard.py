@@ -1,11 +1,11 @@
 """A worker's guardrails: finds the rules of a request, carries them out, and keeps the record."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from llmgw.core.guard.decide import Decision, Finding
 from llmgw.core.guard.input_redact import redact_body, still_found

@@ -1,10 +1,10 @@
 """`POST /v1/messages`: Anthropic's API, translated."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from llmgw.core.guard.turns import Conversation
 from llmgw.core.messages.answer import message_body
